@@ -12,6 +12,7 @@ export const ERROR_CODES = {
   request_too_large: { status: 413, type: 'invalid_request_error' },
   unsupported_media_type: { status: 415, type: 'invalid_request_error' },
   cannot_run: { status: 422, type: 'invalid_request_error' },
+  too_expensive: { status: 422, type: 'invalid_request_error' },
   budget_too_small: { status: 422, type: 'invalid_request_error' },
   idempotency_conflict: { status: 422, type: 'invalid_request_error' },
   rate_limited: { status: 429, type: 'rate_limit_error' },
@@ -30,6 +31,7 @@ export const ERROR_CODES = {
   engine_crashed: { status: 503, type: 'server_error' },
   not_ready: { status: 503, type: 'server_error' },
   shutting_down: { status: 503, type: 'server_error' },
+  too_late: { status: 503, type: 'overloaded_error' },
   too_slow: { status: 503, type: 'server_error' },
   deadline_exceeded: { status: 504, type: 'server_error' },
 } as const;

@@ -16,7 +16,9 @@ import { complete } from './tasks/complete/index.js';
 import type { CompletionAnswer, CompletionRequest } from './tasks/complete/schema.js';
 import { embed } from './tasks/embed/index.js';
 import type { EmbeddingAnswer, EmbeddingRequest } from './tasks/embed/schema.js';
+import { ALL_TASKS } from './tasks/registry.js';
 import { limitsOf } from './tasks/shared/request-checks.js';
+import { type Quote, quoteAnswer } from './tasks/shared/schema.js';
 import type { AnyTask } from './tasks/task.js';
 import { checkAgainst } from './text/schema-faults.js';
 
@@ -108,6 +110,14 @@ export class SidaEngine {
     return this.#whole(embed as AnyTask, request, options);
   }
 
+  /** What a request of the HTTP API for `path` would cost, as `/v1/quote` tells it. Nothing runs. */
+  async quote(path: string, request: object): Promise<z.infer<typeof Quote>> {
+    const task = ALL_TASKS.find(({ route }) => route.path === path);
+    if (task === undefined) throw new UsageError(`There is no task ${JSON.stringify(path)}`);
+    const reply = await this.#engine.control({ kind: 'quote', job: this.#prepare(task, request).job });
+    return quoteAnswer((reply as Extract<typeof reply, { kind: 'quote' }>).quote);
+  }
+
   /** Changes the memory budget between two passes, for example to `2GiB`. Rejects if it is too small. */
   async setBudget(budget: string | number): Promise<DeviceUsage> {
     const reply = await this.#engine.control({ kind: 'set-budget', device: String(budget) });
@@ -174,7 +184,7 @@ export class SidaEngine {
       signal: AbortSignal = new AbortController().signal,
       onDelta?: (delta: CompletionDelta) => Promise<void>,
     ): Promise<JobResult> => this.#engine.run(id, job, { signal, ...(onDelta !== undefined && { onDelta }) });
-    return { run, answers };
+    return { job, run, answers };
   }
 }
 

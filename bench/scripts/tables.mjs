@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { renderSvg } from '../dist/report/charts.js';
 import { benchSections, benchTables } from './tables/bench.mjs';
 import { gpuTables } from './tables/gpus.mjs';
-import { machineTables } from './tables/machines.mjs';
+import { machineTables, quotesChart } from './tables/machines.mjs';
 import { paperTables } from './tables/papers.mjs';
 import { memoryChart, peerTables } from './tables/peers.mjs';
 
@@ -28,6 +28,7 @@ const PAGES = {
   rest: ['REST, streams and the queue', ['rest-overhead', 'streams', 'redis-queue']],
   transformers: ['Beside Hugging Face transformers', ['encoder-peers']],
   llama: ['Beside llama.cpp', ['llama-types', 'llama-limited', 'llama-tokens']],
+  quotes: ['Quotes beside what answers took', ['quotes']],
   prediction: ['Servers with and without prediction', ['prediction']],
 };
 const NOTE = 'Written by `node bench/scripts/tables.mjs` from the JSON files here.';
@@ -43,6 +44,7 @@ writeFileSync('docs/pictures/memory.svg', await renderSvg(memoryChart()));
 
 rmSync(CHARTS, { recursive: true, force: true });
 mkdirSync(CHARTS, { recursive: true });
+writeFileSync(`${CHARTS}/quotes.svg`, await renderSvg(quotesChart()));
 const page = ['# Systems under memory budgets: `sida bench`', NOTE];
 // Of the tables of all systems those over several budgets; a run's own report.md has the others.
 const shown = benchSections.filter(({ id, chart }) => !id.startsWith('systems-') || chart !== undefined);

@@ -23,6 +23,7 @@ type Unset =
   | 'connectionsPerAddress'
   | 'group'
   | 'keepAlive'
+  | 'maxQuote'
   | 'metricsPort'
   | 'profile'
   | 'rateLimit'

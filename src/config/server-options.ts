@@ -125,6 +125,16 @@ export const SERVER_OPTIONS = {
     more: 'After that the answer is 504. A stream starts with its first token. Once begun, it ends by its tokens or its client alone',
     parse: duration(1, 86_400_000),
   }),
+  maxQuote: option({
+    flag: 'max-quote',
+    value: '<time>',
+    group: 'server',
+    expert: true,
+    default: null,
+    help: 'refuse a request at once that will likely take longer, from its quote',
+    more: 'As likely as not, by its p50 of /v1/quote. 422: the request alone takes longer; 503: the queue makes it so. Not the first answers of a kind, nor jobs of /v1/jobs',
+    parse: duration(1, 86_400_000),
+  }),
   keepAlive: option({
     flag: 'keep-alive',
     value: '<time>',

@@ -24,15 +24,18 @@ import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
 import type {
   ControlReply,
+  ControlRequest,
   FromEngine,
+  MainRequest,
   ModelInfo,
   OpeningPhase,
-  ProfileRequest,
   ToEngine,
 } from '../protocol/engine-messages.js';
 import { tableK } from '../protocol/hash-table.js';
 import type { FromInference, ToInference } from '../protocol/inference-messages.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
+import { stackCosts } from '../quote/pass-rates.js';
+import { Quoter } from '../quote/quoter.js';
 import { Batcher, BatchFeed } from '../scheduler/batch.js';
 import { GrammarThreads } from '../structured-output/grammar-threads.js';
 import { inputBytesOf } from '../tasks/shared/text-limits.js';
@@ -138,19 +141,26 @@ async function open(): Promise<void> {
   void batches.follow();
   const toInference = (message: ToInference) => inference.post(message);
   const grammars = tokenizer && grammarThreads(tokenizer, shape, inference);
+  const quoter = new Quoter({
+    stacks: stackCosts(shape, plan),
+    maxBatchTokens,
+    experts: plan.experts,
+    bytesPerSecond: Math.min(usage.disk.bytesPerSecond, config.linkBandwidth || Number.POSITIVE_INFINITY),
+  });
   const jobs = new JobRunner({
     limits,
     prefixCache,
     encoder: tokenizer,
     grammars,
     batches,
+    quoter,
     toInference,
     send,
   });
   hashBuilder.listen(onHashBuilder);
   inference.listen((message) => {
     if (message.type === 'grammar-stuck') grammars?.stuck(message);
-    else onInference(message, jobs);
+    else onInference(message, { jobs, quoter });
   });
   process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
   const hasTokenizer = tokenizer !== undefined;
@@ -244,17 +254,18 @@ function onHashBuilder(message: FromHashBuilder): void {
   if (message.type === 'warning') warnLines(message.message);
 }
 
-function onInference(message: FromInference, jobs: JobRunner): void {
+function onInference(message: FromInference, { jobs, quoter }: { jobs: JobRunner; quoter: Quoter }): void {
   switch (message.type) {
     case 'control-reply':
     case 'control-error':
       send(message);
       return;
     case 'counters': {
-      const { counters } = message;
+      const { counters, rates } = message;
+      quoter.rates = rates;
       // A job that was cancelled may still hold inputs until the inference thread has read so.
       const waitingInputs = Math.max(0, jobs.inputs - counters.inputsHeld);
-      send({ type: 'counters', counters: { ...counters, waitingInputs } });
+      send({ type: 'counters', counters: { ...counters, waitingInputs, quotes: quoter.counts } });
       return;
     }
     case 'closed':
@@ -284,7 +295,7 @@ function onParent(message: ToEngine, { jobs, inference, model }: Rooms): void {
       return;
     case 'control': {
       const { id, request } = message;
-      if (request.kind === 'start-profile' || request.kind === 'stop-profile') control(id, request, model);
+      if (isForMain(request)) control(id, request, { jobs, model });
       else inference.post({ type: 'control', id, request });
       return;
     }
@@ -293,14 +304,22 @@ function onParent(message: ToEngine, { jobs, inference, model }: Rooms): void {
   }
 }
 
-function control(id: number, request: ProfileRequest, model: string): void {
-  answerProfile(request, model).then(
+function isForMain(request: ControlRequest): request is MainRequest {
+  return request.kind === 'quote' || request.kind === 'start-profile' || request.kind === 'stop-profile';
+}
+
+function control(id: number, request: MainRequest, about: Pick<Rooms, 'jobs' | 'model'>): void {
+  answerControl(request, about).then(
     (reply) => send({ type: 'control-reply', id, reply }),
     (error: unknown) => send({ type: 'control-error', id, error: SidaError.from(error).toBody() }),
   );
 }
 
-async function answerProfile(request: ProfileRequest, model: string): Promise<ControlReply> {
+async function answerControl(
+  request: MainRequest,
+  { jobs, model }: Pick<Rooms, 'jobs' | 'model'>,
+): Promise<ControlReply> {
+  if (request.kind === 'quote') return { kind: 'quote', quote: await jobs.quote(request.job) };
   if (request.kind === 'start-profile') {
     startRecording();
     return { kind: 'start-profile' };

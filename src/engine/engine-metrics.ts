@@ -20,6 +20,12 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     'Seconds the hash-building thread spent on hash tables',
     (c) => c.tables.seconds,
   ],
+  ['sida_quote_answers_total', 'Answers whose cost was quoted before they ran', (c) => c.quotes.answers],
+  [
+    'sida_quote_answers_within_total',
+    'Of these, answers that took no longer than 90 % were quoted to take',
+    (c) => c.quotes.within,
+  ],
   ['sida_batch_inputs_total', 'Inputs put into batches', (c) => c.tables.inputs],
 ];
 

@@ -10,7 +10,9 @@ import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../prot
 import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, PreparedRequest, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
+import type { Quote } from '../protocol/quote.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
+import type { Quoter } from '../quote/quoter.js';
 import type { BatchFeed } from '../scheduler/batch.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structured-output/grammar.js';
 import { taskOf } from '../tasks/registry.js';
@@ -37,6 +39,7 @@ interface JobRunnerOptions {
   /** Undefined if the model has no tokenizer. */
   grammars?: GrammarPreparer | undefined;
   batches: Pick<BatchFeed, 'add' | 'cancel'>;
+  quoter: Quoter;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
@@ -62,6 +65,7 @@ interface RunningJob {
   tokenizeMs: number;
   tokenizedMs: number;
   firstTokenMs: number | undefined;
+  quote: Quote;
   /** Of the grammar that binds its answers, if one does. */
   grammar: PreparedGrammar | undefined;
   results: JobResults<JobResult>;
@@ -107,6 +111,25 @@ export class JobRunner {
         else this.#finish({ id, request, begin }, engine.result(request, this.#options.limits, ids));
       });
     });
+  }
+
+  /** What the job would cost if it began now. Rejects as a run would. */
+  async quote(request: JobRequest): Promise<Quote> {
+    const begin = clockMs();
+    const { limits, encoder, quoter } = this.#options;
+    const { engine } = taskOf(request);
+    if (engine.runs !== 'model') {
+      const message = `There is nothing to quote: a request of the kind "${request.kind}" runs no model`;
+      throw new SidaError({ code: 'invalid_request', message });
+    }
+    const texts = engine.texts(request, limits);
+    checkTexts(texts, limits);
+    routingKOf(request.routing, limits.routing);
+    const ids = await new Promise<Int32Array[]>((resolve, reject) => {
+      if (texts.length === 0) resolve([]);
+      else encoder!.encode(texts, (found) => (found instanceof SidaError ? reject(found) : resolve(found)));
+    });
+    return quoter.quote(request.kind, engine.inputs(request, limits, ids), clockMs() - begin);
   }
 
   /** Cancels the job. Nothing more is sent for it. */
@@ -240,19 +263,22 @@ export class JobRunner {
     inputs: readonly PreparedInput[],
     grammar: PreparedGrammar | undefined,
   ): void {
-    const { limits, batches, prefixCache } = this.#options;
+    const { limits, batches, prefixCache, quoter } = this.#options;
     const routingK = routingKOf(request.routing, limits.routing);
+    const number = this.#nextJob++;
+    const tokenizeMs = clockMs() - begin;
     const job: RunningJob = {
       id,
-      job: this.#nextJob++,
+      job: number,
       request,
       firstItem: this.#nextItem,
       items: inputs.length,
       promptTokens: inputs.reduce((sum, { tokens }) => sum + tokens.length, 0),
       cachedTokens: 0,
-      tokenizeMs: clockMs() - begin,
+      tokenizeMs,
       tokenizedMs: clockMs(),
       firstTokenMs: undefined,
+      quote: quoter.admit(number, request.kind, inputs, tokenizeMs),
       grammar,
       results: results(request, limits, inputs),
     };
@@ -284,7 +310,10 @@ export class JobRunner {
     const job = this.#byItem.get(item);
     if (job === undefined) return undefined;
     const first = job.firstTokenMs === undefined;
-    if (!token.ofPrompt) job.firstTokenMs ??= clockMs();
+    if (first && !token.ofPrompt) {
+      job.firstTokenMs = clockMs();
+      this.#options.quoter.begun(job.job);
+    }
     const delta = job.results.token?.(item - job.firstItem, token);
     if (delta === undefined) return undefined;
     if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item, choice });
@@ -308,8 +337,18 @@ export class JobRunner {
     if (beamTokens !== undefined) job.results.beamTokens?.(beamTokens);
     if (embedding !== undefined) job.results.embedding?.(item - job.firstItem, embedding);
     if (end === undefined) return;
-    this.#deltas.end({ type: 'result', id: job.id, result: result(job, end) });
+    const answer = result(job, end);
+    this.#learn(job, answer, end);
+    this.#deltas.end({ type: 'result', id: job.id, result: answer });
     this.#forget(job);
+  }
+
+  #learn({ job, tokenizeMs, tokenizedMs, firstTokenMs }: RunningJob, answer: JobResult, end: JobEnd): void {
+    const { promptTokens, cachedTokens = 0, completionTokens, experts: cost } = answer;
+    const seconds = (end.endedMs - tokenizedMs) / 1000;
+    const firstSeconds = firstTokenMs === undefined ? seconds : (firstTokenMs - tokenizedMs) / 1000;
+    const outcome = { firstSeconds, seconds, cost, promptTokens, cachedTokens, completionTokens };
+    this.#options.quoter.answered(job, outcome, tokenizeMs);
   }
 
   #drop(job: RunningJob): void {
@@ -320,6 +359,7 @@ export class JobRunner {
 
   #forget(job: RunningJob): void {
     job.grammar?.release();
+    this.#options.quoter.dropped(job.job);
     this.#byId.delete(job.id);
     this.#byNumber.delete(job.job);
     const { firstItem, items } = job;
@@ -328,7 +368,7 @@ export class JobRunner {
 }
 
 function result(job: RunningJob, { cost, startedMs, endedMs }: JobEnd): JobResult {
-  const { request, promptTokens, cachedTokens, tokenizeMs, tokenizedMs, firstTokenMs, results } = job;
+  const { request, promptTokens, cachedTokens, tokenizeMs, tokenizedMs, firstTokenMs, quote, results } = job;
   const inferenceMs = endedMs - startedMs;
   const timing = {
     tokenizeMs,
@@ -344,6 +384,7 @@ function result(job: RunningJob, { cost, startedMs, endedMs }: JobEnd): JobResul
     ...results.finish(),
     promptTokens,
     ...(cachedTokens > 0 && { cachedTokens }),
+    ...(request.quoted && { quote }),
     experts: cost,
     timing,
   };

@@ -18,6 +18,7 @@ import {
 } from './conversations.js';
 import { speedOf } from './cost.js';
 import { count, size } from './numbers.js';
+import { Price } from './price.js';
 import { QUESTIONS } from './samples.js';
 import { adminRefused, keys, type Model, measured, memory, refused } from './server.js';
 import { SettingsForm } from './settings.js';
@@ -262,6 +263,16 @@ export function Chat({ model }: { model: Model }) {
         onSend={(text) => void send(text)}
         onStop={() => running.value?.abort()}
       />
+      {running.value === undefined && (
+        <Price
+          draft={draft}
+          bodyOf={(content) => {
+            const base = editing.value === undefined ? messages : messages.slice(0, editing.value.at);
+            const asked: Message[] = [...base, { role: 'user', content }];
+            return bodyOf(model.id, { settings: current.value.settings, messages: asked }, 1);
+          }}
+        />
+      )}
       <div class="under">
         <ContextMeter model={model} messages={messages} />
         <SettingsForm

@@ -24,6 +24,7 @@ import type { Counters } from './counters.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { GrammarFigures } from './grammar-messages.js';
 import type { PredictorInfo } from './predictor-messages.js';
+import type { Quote } from './quote.js';
 import type { TokenizerFigures } from './tokenizer-messages.js';
 
 /** The served model; sent once it is open. */
@@ -88,6 +89,10 @@ export interface JobRequest {
   explain?: boolean;
   /** Whether the answer reports the experts of each generated token. */
   tokenExperts?: boolean;
+  /** Whether the answer carries the quote that was made before it ran. */
+  quoted?: boolean;
+  /** Refused before it runs if its quote is longer. */
+  maxSeconds?: number;
   routing?: RoutingWish;
   /** Whether deltas are sent as they arise. */
   stream?: boolean;
@@ -124,6 +129,8 @@ export interface JobResult {
   cachedTokens?: number;
   completionTokens: number;
   experts: ExpertCost;
+  /** Present if the request asked for it. */
+  quote?: Quote;
   timing: JobTiming;
 }
 
@@ -210,13 +217,17 @@ export type ModelRequest =
   | { kind: 'set-budget'; device: string; shared?: BudgetShare };
 
 /** Control requests that the main thread answers. */
+export type MainRequest =
+  /** What the job would cost. Nothing runs. */
+  { kind: 'quote'; job: JobRequest } | ProfileRequest;
+
 export type ProfileRequest =
   /** Fails with cannot_run while another recording runs. */
   | { kind: 'start-profile' }
   /** Answered once the file is written. If `file` is null, the recording is discarded. */
   | { kind: 'stop-profile'; file: string | null };
 
-export type ControlRequest = ModelRequest | ProfileRequest;
+export type ControlRequest = ModelRequest | MainRequest;
 
 export interface ExpertState {
   index: number;
@@ -231,6 +242,7 @@ export type ControlReply =
   /** `needed` is false while every expert has a slot. `routeAhead`: see the option. */
   | { kind: 'predictor'; enabled: boolean; needed: boolean; routeAhead: number }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
+  | { kind: 'quote'; quote: Quote }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
@@ -251,6 +263,8 @@ export interface EngineCounters extends Counters {
   inputsHeld: number;
   /** Inputs in the engine process that have not started, or that gave their KV pages to older ones. */
   waitingInputs: number;
+  /** Answers with a quote, and those that took no longer than the quoted 90 %. */
+  quotes: { answers: number; within: number };
   /** KV pages that the prefix cache keeps and no running input uses. */
   kvPagesCached: number;
   rssBytes: number;
@@ -258,7 +272,7 @@ export interface EngineCounters extends Counters {
 }
 
 /** What the inference thread knows of them. */
-export type InferenceFigures = Omit<EngineCounters, 'waitingInputs'>;
+export type InferenceFigures = Omit<EngineCounters, 'waitingInputs' | 'quotes'>;
 
 export type ToEngine =
   | { type: 'job'; id: string; request: JobRequest }

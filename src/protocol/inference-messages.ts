@@ -11,6 +11,7 @@ import type { ThreadLife } from './grammar-messages.js';
 import type { BatchTables } from './hash-table.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
+import type { PassRates } from './quote.js';
 import type { RankedToken } from './sampling.js';
 
 /** One input of a job, as the main thread has prepared it. */
@@ -133,5 +134,5 @@ export type FromInference =
   | ({ type: 'grammar-stuck' } & ThreadLife)
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
-  | { type: 'counters'; counters: InferenceFigures }
+  | { type: 'counters'; counters: InferenceFigures; rates: PassRates }
   | { type: 'closed' };

@@ -27,6 +27,8 @@ export interface QueueStats {
   waiting: number;
   /** Since when the longest-waiting job waits, by the monotonic clock; in Redis, the job that is next. */
   waitingSinceMs: number | undefined;
+  /** Milliseconds until those that wait now have begun, about. */
+  waitMs: number;
   active: number;
   /** This field and those below, up to `outages`, are totals since the start. */
   accepted: number;
@@ -80,6 +82,7 @@ export function noStats(): QueueStats {
   return {
     waiting: 0,
     waitingSinceMs: undefined,
+    waitMs: 0,
     active: 0,
     accepted: 0,
     completed: 0,

@@ -14,6 +14,7 @@ import { type Counters, noCounts } from '../protocol/counters.js';
 import type { CachedPages, ControlReply, ModelRequest } from '../protocol/engine-messages.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
 import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
+import { PassMeter, stackCosts } from '../quote/pass-rates.js';
 import { Matchers } from '../structured-output/matchers.js';
 import { Admission } from './admission.js';
 import { JobCosts, PredictorHits } from './costs.js';
@@ -55,6 +56,7 @@ interface InferenceLoopOptions {
 export class InferenceLoop {
   readonly #options: InferenceLoopOptions;
   readonly #counters: Counters = noCounts();
+  readonly #meter: PassMeter;
   readonly #costs: JobCosts;
   readonly #pages: PageLeases;
   readonly #hits: PredictorHits;
@@ -77,6 +79,7 @@ export class InferenceLoop {
     const { engine, maxBatchTokens, queue, planner } = options;
     this.#options = options;
     const { shape, plan } = engine;
+    this.#meter = new PassMeter(stackCosts(shape, plan));
     this.#costs = new JobCosts(shape, plan.blockBytes);
     this.#hits = new PredictorHits(shape.topK);
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
@@ -96,6 +99,7 @@ export class InferenceLoop {
       maxBatchTokens,
       costs: this.#costs,
       counters: this.#counters,
+      meter: this.#meter,
       onJobError: outcomes.failed,
     });
     const newId = () => passes.newId();
@@ -174,6 +178,7 @@ export class InferenceLoop {
 
   #idle(seen: number): void {
     const begin = clockMs();
+    this.#meter.rested();
     this.#counters.idleWaits += 1;
     let every = BUSY_COUNTERS_MS;
     this.#options.queue.idle = true;
@@ -203,7 +208,7 @@ export class InferenceLoop {
       tables: this.#options.builderStats.figures(),
       rssBytes: process.memoryUsage.rss(),
     };
-    emit({ type: 'counters', counters });
+    emit({ type: 'counters', counters, rates: this.#meter.rates(counters.usage.slots) });
   }
 
   #readControl(): void {

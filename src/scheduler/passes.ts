@@ -5,6 +5,7 @@ import { cannotRoute, type PassForecast, partOf, routingOf } from '../forecast/p
 import type { Engine, NativeBatch, PassNeeds, RunResult } from '../native/addon-types.js';
 import { profiled } from '../profile/thread-events.js';
 import { addPass, type Counters } from '../protocol/counters.js';
+import type { PassMeter } from '../quote/pass-rates.js';
 import type { JobCosts, PredictorHits } from './costs.js';
 import { type PassAnswer, type PassSequence, passAnswers, passBatch } from './pass-batch.js';
 import { tokenExperts } from './token-experts.js';
@@ -57,6 +58,7 @@ interface NativePassesOptions {
   hits: PredictorHits;
   costs: JobCosts;
   counters: Counters;
+  meter: PassMeter;
   maxBatchTokens: number;
   /** Called when a pass fails, once for each job in it. */
   onJobError: (job: number, error: SidaError) => void;
@@ -80,7 +82,7 @@ export class NativePasses implements PassRunner {
   }
 
   run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null {
-    const { engine, planner, routeAhead, hits, costs, counters, onJobError } = this.#options;
+    const { engine, planner, routeAhead, hits, costs, counters, meter, onJobError } = this.#options;
     const jobs = sequences.map(({ job }) => job);
     try {
       const batch = passBatch(stack, sequences);
@@ -92,6 +94,7 @@ export class NativePasses implements PassRunner {
       );
       planner.judge(result, kind);
       addPass(counters, result.stats, batch.tokens.length);
+      meter.add({ stack, tokens: batch.tokens.length, sequences: sequences.length }, result.stats);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
       const answers = passAnswers(sequences, result);
       this.#addExperts(answers, sequences, batch, result, forecast);

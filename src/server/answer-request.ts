@@ -5,6 +5,7 @@ import { limitsOf, type RequestLimits } from '../tasks/shared/request-checks.js'
 import type { Answers } from '../tasks/task.js';
 import { type ServerContext, selectModel, withModel } from './context.js';
 import { requireExperts } from './middleware/auth.js';
+import { answeredQuote, isQuote } from './quotes.js';
 import { runJob } from './run-job.js';
 import { type StreamStyle, streamAnswer } from './stream-answer.js';
 
@@ -26,6 +27,7 @@ export async function answerRequest(
   await withModel(context, served, res, async (model) => {
     const { job, answers } = prepare(model, limitsOf(model, served.options));
     requireExperts(res, served.keys, job);
+    if (isQuote(res)) return void res.json(await answeredQuote(served, res, job));
     const warnings = warn(res, job);
     if (job.stream) return streamAnswer(served, res, job, answers, style);
     const result = await runJob(served, res, job);

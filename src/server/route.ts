@@ -26,6 +26,8 @@ export interface Route {
   body?: z.ZodType;
   /** Present if fields that have no effect are named in a header, unknown ones too: the known ones. */
   ignores?: readonly string[];
+  /** Whether its requests become jobs, which /v1/quote takes. */
+  quotes?: true;
   answers: Record<number, RouteAnswer>;
   /** Schema of its error answers. Default: that of OpenAI's. */
   error?: z.ZodType;

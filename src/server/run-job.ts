@@ -8,6 +8,7 @@ import { type Accepted, hasEnded, type Idempotency, type JobRecord } from '../qu
 import type { Ticket } from './admission/admission.js';
 import type { ModelContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
+import { refuseByQuote } from './quotes.js';
 import { cancelledBy } from './requests-in-flight.js';
 
 interface RunJobOptions {
@@ -21,11 +22,12 @@ interface RunJobOptions {
  * Rejects with SidaError.
  */
 export async function runJob(
-  { admission, queue, metrics, inFlight }: ModelContext,
+  context: ModelContext,
   res: Response,
   request: JobRequest,
   { onDelta, abort = new AbortController() }: RunJobOptions = {},
 ): Promise<JobResult> {
+  const { admission, queue, metrics, inFlight } = context;
   const caller = callerOf(res);
   const ticket = await admission.admit(res, request);
   const onClose = () => abort.abort();
@@ -33,17 +35,19 @@ export async function runJob(
   res.once('close', onClose);
   const { count, end } = inFlight.begin(res, request, abort);
   try {
-    const outcome = await queue
-      .submit(randomUUID(), withOwner(request, caller), {
-        owner: caller.owner,
-        signal: abort.signal,
-        ...(onDelta !== undefined && {
-          onDelta: (delta) => {
-            count(delta);
-            onDelta(delta);
-          },
+    const outcome = await refuseByQuote(context, request, context.options.maxQuote)
+      .then(() =>
+        queue.submit(randomUUID(), withOwner(request, caller), {
+          owner: caller.owner,
+          signal: abort.signal,
+          ...(onDelta !== undefined && {
+            onDelta: (delta) => {
+              count(delta);
+              onDelta(delta);
+            },
+          }),
         }),
-      })
+      )
       .catch(async (error) => {
         await ticket.failed(SidaError.from(error));
         throw cancelledBy(abort.signal) ?? error;
@@ -81,6 +85,7 @@ export async function keepJob(
   const ticket = await admission.admit(res, request);
   let accepted: Accepted;
   try {
+    await refuseByQuote(context, request, undefined);
     accepted = await queue.enqueue(randomUUID(), owner, withOwner(request, caller), idempotency);
   } catch (error) {
     await ticket.failed(SidaError.from(error));

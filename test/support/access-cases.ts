@@ -42,6 +42,7 @@ const BODIES: Record<string, object> = {
   '/v1/translate': { input: 'a', source: 'eng_Latn', target: 'deu_Latn' },
   '/v1/tokenize': { input: 'a' },
   '/v1/jobs': { type: 'completion', prompt: [5] },
+  '/v1/quote': { path: '/v1/completions', body: { prompt: 'a' } },
   '/admin/budget': { device: '1GiB' },
   '/admin/predictor': { enabled: true },
   '/admin/profile': { seconds: 0.01 },

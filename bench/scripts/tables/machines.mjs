@@ -1,6 +1,7 @@
 // Tables of kernels and of the service, from results of scripts.
+import { lineChart } from '../../dist/report/charts.js';
 import { markdownTable } from '../../dist/report/format.js';
-import { each, fixed, gbs, mib, percent, plain, result, text, withAmx } from './format.mjs';
+import { each, fixed, gbs, mib, percent, plain, result, source, text, withAmx } from './format.mjs';
 
 const giga = (value) => (value / 1e9).toFixed(0);
 /** The unit that a product is compared with where rows are many, and its share of that. */
@@ -164,7 +165,57 @@ function redisQueue(r) {
   return text(r, head, [[commands.toFixed(1), ...costs, jobsPerSecond.toFixed(0)]], `${table}\n\n${wait}`);
 }
 
+/** How far the p50 of quotes is off: all answers together, and nine of ten answers; and how many p90 holds. */
+function quotes() {
+  const { models } = result('quotes');
+  const off = (ratio) => `${ratio < 1 ? '' : '+'}${percent(ratio - 1, 0)}`;
+  const rows = models.flatMap(({ model, rows: own }) =>
+    own.map((r) => [
+      ...[model, r.budget, r.others === 0 ? 'none' : r.others],
+      ...[
+        mib(r.medianBytes),
+        ...(r.medianBytes > 0 ? [off(r.bytesTogether), percent(r.bytesOff, 0)] : ['–', '–']),
+      ],
+      ...[(1000 * r.medianSeconds).toFixed(0), off(r.secondsTogether), percent(r.secondsOff, 0)],
+      percent(r.within, 0),
+    ]),
+  );
+  const head = [
+    ...['model', 'budget', 'other clients', 'bytes, median', 'all together', 'nine of ten within'],
+    ...['ms, median', 'all together', 'nine of ten within', 'within the quoted 90 %'],
+  ];
+  const about =
+    '"All together": what all answers took beside the sum of their p50. "Nine of ten within": the 90th percentile of ' +
+    '|answer − p50| over the larger of both. Answers of 4 to 32 tokens, prompts of 4 to 64 words.';
+  return [plain(head, rows), about, ...models.map(source)].join('\n\n');
+}
+
+/** Share of the answers that took at most so many times the quoted 50 %. */
+export function quotesChart() {
+  const rows = result('quotes').models.flatMap(({ rows: own }) => own);
+  const shares = Array.from({ length: 39 }, (_, i) => (i + 1) / 40);
+  const points = (name, others, series) => {
+    const ratios = rows.filter((row) => row.others > 0 === others).flatMap((row) => row[name]);
+    const sorted = ratios.sort((a, b) => a - b);
+    return shares.map((y) => ({ x: sorted[Math.floor(y * sorted.length)], y, series }));
+  };
+  return lineChart({
+    title: 'Answers beside their quotes',
+    subtitle: 'All models and budgets of quotes.md',
+    rows: [
+      ...points('secondsRatios', false, 'seconds, quiet'),
+      ...points('secondsRatios', true, 'seconds, beside three clients'),
+      ...points('bytesRatios', false, 'bytes, quiet'),
+      ...points('bytesRatios', true, 'bytes, beside three clients'),
+    ],
+    x: 'answer ÷ quoted 50 %',
+    y: 'share of answers',
+    domain: [0, 2],
+  });
+}
+
 export const machineTables = {
+  quotes,
   kernels: () => each(withAmx('kernels'), kernels),
   planner,
   prediction,

@@ -61,6 +61,10 @@ export class LocalTalker implements Talker {
     return this.#engine.chat({ ...settings, messages: [...messages] });
   }
 
+  quote(messages: readonly Said[], settings: Settings): ReturnType<Talker['quote']> {
+    return this.#engine.quote('/v1/chat/completions', { ...settings, messages: [...messages] });
+  }
+
   close(): Promise<void> {
     return this.#engine.close();
   }

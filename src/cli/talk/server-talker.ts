@@ -79,6 +79,11 @@ export class ServerTalker implements Talker {
     return JSON.parse(await textOf(await call(this.#chat, this.#body(messages, settings)))) as ChatAnswer;
   }
 
+  async quote(messages: readonly Said[], settings: Settings): ReturnType<Talker['quote']> {
+    const asked = { path: '/v1/chat/completions', body: this.#body(messages, settings) };
+    return JSON.parse(await textOf(await call(`${this.#base}/v1/quote`, asked)));
+  }
+
   async close(): Promise<void> {}
 
   get #chat(): string {

@@ -1,5 +1,7 @@
 /** Answers conversations: a model in this process's charge, or a server's. */
+import type { z } from 'zod';
 import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
+import type { Quote } from '../../tasks/shared/schema.js';
 import type { Settings } from './settings.js';
 
 export type Said = {
@@ -32,6 +34,8 @@ export interface Talker {
   answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage>;
   /** The whole answer, in the form of the HTTP API. */
   whole(messages: readonly Said[], settings: Settings): Promise<ChatAnswer>;
+  /** What the answer would cost. */
+  quote(messages: readonly Said[], settings: Settings): Promise<z.infer<typeof Quote>>;
   close(): Promise<void>;
 }
 

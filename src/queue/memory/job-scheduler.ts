@@ -94,15 +94,13 @@ export class JobScheduler {
     if (this.#draining) throw shuttingDown();
     const { phase } = this.#engine.state;
     if (phase === 'failed' || phase === 'closed') throw unservable();
-    const { bound, boundBytes, concurrency } = this.#options;
+    const { bound, boundBytes } = this.#options;
     const waits = this.#waiting.reduce((sum, { bytes }) => sum + bytes, 0);
     const bytes = waits + taskOf(request).tokens.bytes(request);
     const fits = bytes <= boundBytes || waits === 0;
     if (this.#waiting.length < bound && fits) return;
     this.stats.refused += 1;
-    // No job is active while the engine starts.
-    const atOnce = this.#active.size || concurrency;
-    const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / atOnce / 1000;
+    const seconds = this.#msOf(this.#waiting.length + this.#active.size) / 1000;
     throw fits ? queueFull(bound, seconds) : queueBytesFull(bytes, boundBytes, seconds);
   }
 
@@ -165,7 +163,13 @@ export class JobScheduler {
     this.#countWaiting();
   }
 
+  /** Time in which so many jobs run. No job is active while the engine starts. */
+  #msOf(jobs: number): number {
+    return (this.#runMs * jobs) / (this.#active.size || this.#options.concurrency);
+  }
+
   #countWaiting(): void {
+    this.stats.waitMs = this.#msOf(this.#waiting.length);
     this.stats.waiting = this.#waiting.length;
     this.stats.waitingSinceMs = this.#waiting[0]?.submittedAt;
   }

@@ -326,8 +326,12 @@ export class RedisQueue implements JobQueue {
   #full(refusal: (seconds: number) => SidaError): SidaError {
     this.#stats.refused += 1;
     const { waiting = this.#options.bound, active = 0, workers = 1 } = this.#status ?? {};
-    // A worker runs 64 jobs at a time by default.
-    return refusal((this.#runMs * (waiting + active)) / (64 * Math.max(1, workers)) / 1000);
+    return refusal(this.#msOf(waiting + active, workers) / 1000);
+  }
+
+  /** Time in which so many jobs run. A worker runs 64 at a time by default. */
+  #msOf(jobs: number, workers: number): number {
+    return (this.#runMs * jobs) / (64 * Math.max(1, workers));
   }
 
   /** Ends a job whose client does not wait any more, now or when Redis is back. */
@@ -362,7 +366,7 @@ export class RedisQueue implements JobQueue {
       const { waiting, active, completed, failed } = counts;
       const nextMs = await link.nextWaitMs();
       const waitingSinceMs = nextMs === undefined ? undefined : asked - nextMs;
-      Object.assign(this.#stats, { waiting, active, waitingSinceMs });
+      Object.assign(this.#stats, { waiting, active, waitingSinceMs, waitMs: this.#msOf(waiting, workers) });
       const ended = completed + failed;
       Object.assign(this.#stats.kept, { queued: waiting, running: active, ended, failed });
       if (ended > keptJobs) await link.dropBeyond(keptJobs);

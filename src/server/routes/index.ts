@@ -17,6 +17,7 @@ import {
 import { getExpertsEvents } from './experts-events.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { PAGES } from './page.js';
+import { quoteRoute } from './quote.js';
 import { getModel, health, listModels, live, metrics, openapiRoute, ready, version } from './service.js';
 import { taskRoute } from './task.js';
 
@@ -26,6 +27,7 @@ export const SERVICE_ROUTES: readonly Route[] = [health, live, ready, metrics];
 export const ROUTES: readonly Route[] = [
   ...ALL_TASKS.map(taskRoute),
   ...DIALECTS.flatMap(({ routes }) => routes),
+  quoteRoute(() => ROUTES),
   postJob,
   getJob,
   deleteJob,

@@ -15,6 +15,7 @@ export function taskRoute(task: AnyTask): Route {
     summary: route.summary,
     body: schemas.request,
     ...(route.ignores !== undefined && { ignores: route.ignores }),
+    ...(task.engine.runs === 'model' && { quotes: true }),
     answers: { 200: { description: route.answer, schema: schemas.answer } },
     handle(context, _req, res, body) {
       const request = body as TaskBody;

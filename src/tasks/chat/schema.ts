@@ -15,7 +15,9 @@ import {
   Experts,
   GenerationInclude,
   ignoredFields,
+  MaxSeconds,
   Model,
+  Quote,
   ReasoningTokens,
   Routing,
   RoutingK,
@@ -60,6 +62,7 @@ export const ChatRequest = z
     ...ADJUSTMENT_FIELDS,
     routing: Routing,
     routing_k: RoutingK,
+    max_seconds: MaxSeconds,
     include: GenerationInclude,
     max_tokens: Count,
     max_completion_tokens: Count.meta({
@@ -140,6 +143,7 @@ export const ChatAnswer = z
     ),
     usage: ChatUsage,
     experts: Experts.optional(),
+    quote: Quote.optional(),
     token_experts: TokenExperts.optional(),
     warnings: Warnings,
   })
@@ -174,6 +178,7 @@ export const ChatChunk = z.object({
   ),
   usage: ChatUsage.nullable().optional(),
   experts: Experts.optional(),
+  quote: Quote.optional(),
   token_experts: TokenExperts.optional(),
 });
 

@@ -10,7 +10,7 @@ import {
   type PreparedInput,
   requireTexts,
 } from '../shared/prepared-input.js';
-import { expertsAnswer } from '../shared/schema.js';
+import { costParts } from '../shared/schema.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import type { AnswerAbout, JobResults, OwnResult, Task } from '../task.js';
 import {
@@ -133,7 +133,7 @@ export function softmax(values: readonly number[]): number[] {
 
 function classifyAnswer(
   { model, form }: AnswerAbout<ClassifyForm>,
-  { data, promptTokens, experts }: ClassifyResult,
+  { data, promptTokens, ...result }: ClassifyResult,
 ): typeof ClassifyAnswer._output {
   checkScores(data.flatMap(({ scores }) => Object.values(scores)));
   return {
@@ -141,7 +141,7 @@ function classifyAnswer(
     model,
     data: data.map(({ label, scores }, index) => ({ index, label, scores })),
     usage: { prompt_tokens: promptTokens },
-    ...(form.experts && { experts: expertsAnswer(experts) }),
+    ...costParts(form, result),
   };
 }
 

@@ -11,6 +11,7 @@ import {
   requireDecoder,
   requireTokenizer,
 } from '../shared/request-checks.js';
+import { runFieldsOf } from '../shared/run-fields.js';
 import { checkBytesTogether } from '../shared/text-limits.js';
 import type { PreparedJob } from '../task.js';
 import type { ClassifyJob } from './job.js';
@@ -42,8 +43,7 @@ export function prepareClassify(
     kind: 'classify',
     inputs: filled(template, request.input, labels, limits),
     labels,
-    explain: request.include?.includes('experts') ?? false,
-    routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
+    ...runFieldsOf(request),
   };
   return { job };
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { listOf } from '../../text/list-schema.js';
 import { MOST_INPUTS } from '../shared/limits.js';
-import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
+import { Experts, Include, MaxSeconds, Model, Quote, Routing, RoutingK } from '../shared/schema.js';
 
 /** Most template fields in one input. */
 const MOST_FIELDS = 64;
@@ -50,6 +50,7 @@ export const ClassifyRequest = z
       .meta({ example: 'river' }),
     routing: Routing,
     routing_k: RoutingK,
+    max_seconds: MaxSeconds,
     include: Include,
   })
   .check(({ value, issues }) => {
@@ -73,5 +74,6 @@ export const ClassifyAnswer = z
     data: z.array(z.object({ index: z.int(), label: z.string(), scores: z.record(z.string(), z.number()) })),
     usage: z.object({ prompt_tokens: z.int() }),
     experts: Experts.optional(),
+    quote: Quote.optional(),
   })
   .meta({ id: 'Classification' });

@@ -15,6 +15,7 @@ import {
   requireDecoder,
   requireTokenizer,
 } from '../shared/request-checks.js';
+import { runFieldsOf } from '../shared/run-fields.js';
 import { samplingOf, stopsOf, withoutDrawnSeed } from '../shared/sampling.js';
 import { streamUsageOf } from '../shared/stream-options.js';
 import { contentStructure } from '../shared/structure.js';
@@ -70,9 +71,8 @@ export function prepareComplete(
     stream: request.stream ?? false,
     ...(request.skip_special_tokens === false && { showSpecialTokens: true }),
     showTokenIds: request.return_token_ids ?? false,
-    explain: request.include?.includes('experts') ?? false,
+    ...runFieldsOf(request),
     ...tokenExpertsOf({ include: request.include, tokens: prompts.length * choices * maxTokens }),
-    routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
   };
   return { job, asked: withoutDrawnSeed(job, request), streamUsage: streamUsageOf(request) };
 }

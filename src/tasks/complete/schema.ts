@@ -9,8 +9,10 @@ import {
   Experts,
   GenerationInclude,
   ignoredFields,
+  MaxSeconds,
   Model,
   promptsField,
+  Quote,
   Routing,
   RoutingK,
   Usage,
@@ -48,6 +50,7 @@ export const CompletionRequest = z
     }),
     routing: Routing,
     routing_k: RoutingK,
+    max_seconds: MaxSeconds,
     include: GenerationInclude,
     echo: z.boolean().nullish().meta({
       description:
@@ -89,6 +92,7 @@ export const CompletionAnswer = z
     ),
     usage: Usage.nullable().optional(),
     experts: Experts.optional(),
+    quote: Quote.optional(),
     token_experts: TokenExperts.optional(),
     warnings: Warnings,
   })

@@ -1,7 +1,7 @@
 /** Embeds texts: the mean of the last hidden states, or of the encoder's. In the format of OpenAI's embeddings. */
 import { checkedInput } from '../shared/prepared-input.js';
 import { promptIds, promptStrings, promptTexts, promptTokens } from '../shared/prompts.js';
-import { expertsAnswer } from '../shared/schema.js';
+import { costParts } from '../shared/schema.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import type { AnswerAbout, JobResults, OwnResult, Task } from '../task.js';
 import {
@@ -67,7 +67,7 @@ class EmbedResults implements JobResults<EmbedResult> {
 
 function embeddingAnswer(
   { model, form }: AnswerAbout<EmbedForm>,
-  { embeddings, promptTokens, experts }: EmbedResult,
+  { embeddings, promptTokens, ...result }: EmbedResult,
 ): typeof EmbeddingAnswer._output {
   return {
     object: 'list',
@@ -77,6 +77,6 @@ function embeddingAnswer(
       return { object: 'embedding', index, embedding: form.base64 ? textOf(values) : values };
     }),
     usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
-    ...(form.experts && { experts: expertsAnswer(experts) }),
+    ...costParts(form, result),
   };
 }

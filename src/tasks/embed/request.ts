@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkedPrompts, type RequestLimits } from '../shared/request-checks.js';
+import { runFieldsOf } from '../shared/run-fields.js';
 import type { PreparedJob } from '../task.js';
 import type { EmbedJob } from './job.js';
 import type { EmbeddingRequest } from './schema.js';
@@ -38,8 +39,7 @@ export function prepareEmbed(
       kind: 'embed',
       inputs,
       base64: request.encoding_format === 'base64',
-      explain: request.include?.includes('experts') ?? false,
-      routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
+      ...runFieldsOf(request),
     },
   };
 }

@@ -4,8 +4,10 @@ import {
   Experts,
   Include,
   ignoredFields,
+  MaxSeconds,
   Model,
   promptsField,
+  Quote,
   Routing,
   RoutingK,
   Warnings,
@@ -27,6 +29,7 @@ export const EmbeddingRequest = z
     dimensions: z.int().min(1).nullish().meta({ description: "Only the model's own width" }),
     routing: Routing,
     routing_k: RoutingK,
+    max_seconds: MaxSeconds,
     include: Include,
     ...ignoredFields(IGNORED),
   })
@@ -45,6 +48,7 @@ export const EmbeddingAnswer = z
     ),
     usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
     experts: Experts.optional(),
+    quote: Quote.optional(),
     warnings: Warnings,
   })
   .meta({ id: 'Embeddings' });

@@ -1,7 +1,7 @@
 /** Builds the answer of /v1/responses, whole or as the events of a stream, in OpenAI's format. */
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { partId } from '../shared/part-ids.js';
-import { expertsAnswer } from '../shared/schema.js';
+import { costParts } from '../shared/schema.js';
 import type { AnswerAbout, AnswerError, Answers } from '../task.js';
 import type { RespondForm, RespondResult } from './job.js';
 import { type ItemEvent, OutputItems } from './output-items.js';
@@ -62,7 +62,7 @@ export class ResponseAnswers implements Answers<RespondResult> {
 
   #ended(result: RespondResult, items: OutputItems): ResponseAnswer {
     const { promptTokens, cachedTokens = 0, completionTokens, reasoningTokens = 0 } = result;
-    const { choices, experts } = result;
+    const { choices } = result;
     return {
       ...this.#response(choices[0]!.finishReason === 'stop' ? 'completed' : 'incomplete', items),
       usage: {
@@ -72,7 +72,7 @@ export class ResponseAnswers implements Answers<RespondResult> {
         output_tokens_details: { reasoning_tokens: reasoningTokens },
         total_tokens: promptTokens + completionTokens,
       },
-      ...(this.#about.form.experts && { experts: expertsAnswer(experts) }),
+      ...costParts(this.#about.form, result),
     };
   }
 

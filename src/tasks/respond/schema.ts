@@ -16,7 +16,9 @@ import {
   CachedTokens,
   Experts,
   ignoredFields,
+  MaxSeconds,
   Model,
+  Quote,
   ReasoningTokens,
   Routing,
   RoutingK,
@@ -85,11 +87,13 @@ export const ResponsesRequest = z
       description: 'Most tokens, reasoning included. Default: what the context has left',
     }),
     stream: z.boolean().nullish(),
-    include: listOf(z.string().max(64), MOST_INCLUDES)
-      .nullish()
-      .meta({ description: '`experts` is what the answer cost in experts; others have no effect' }),
+    include: listOf(z.string().max(64), MOST_INCLUDES).nullish().meta({
+      description:
+        '`experts` is what the answer cost in experts, `quote` what it was expected to cost; others have no effect',
+    }),
     routing: Routing,
     routing_k: RoutingK,
+    max_seconds: MaxSeconds,
     store: z.boolean().nullish().meta({ description: 'Responses are never kept' }),
     previous_response_id: notKept,
     conversation: notKept,
@@ -152,6 +156,7 @@ export const ResponseAnswer = z
       })
       .nullable(),
     experts: Experts.optional(),
+    quote: Quote.optional(),
     warnings: Warnings,
   })
   .loose()

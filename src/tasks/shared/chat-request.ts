@@ -11,6 +11,7 @@ import type { ChatMessage, ChatTool, ToolChoice } from './conversation-schema.js
 import { type AdjustmentRequest, adjustmentsOf } from './logit-adjustments.js';
 import { checkLogprobs } from './logprobs.js';
 import { checkMaxTokens, type RequestLimits, requireDecoder } from './request-checks.js';
+import { runFieldsOf } from './run-fields.js';
 import { type SamplingRequest, samplingOf } from './sampling.js';
 import { contentStructure, type StructureFormat, structureOf } from './structure.js';
 import { checkBytesTogether } from './text-limits.js';
@@ -33,6 +34,7 @@ interface ConversationRequest extends SamplingRequest, AdjustmentRequest {
   include?: readonly string[] | null | undefined;
   routing?: 'exact' | 'predicted' | null | undefined;
   routing_k?: number | null | undefined;
+  max_seconds?: number | null | undefined;
   maxTokens: number | null;
   /** The field that `maxTokens` comes from. */
   maxTokensField: string;
@@ -96,13 +98,12 @@ export function prepareConversation(
     stop,
     logprobs,
     stream: request.stream ?? false,
-    explain: request.include?.includes('experts') ?? false,
+    ...runFieldsOf(request),
     ...tokenExpertsOf({
       include: request.include,
       tokens: maxTokens && choices * maxTokens,
       maxTokensField: request.maxTokensField,
     }),
-    routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
   };
 }
 

@@ -4,22 +4,30 @@ import { z } from 'zod';
 import { MOST_ROUTING_K, ROUTING_MODES } from '../../config/engine-options.js';
 import type { JobResult } from '../../protocol/engine-messages.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
+import type { Quantiles as QuantilesOf, Quote as QuoteOf } from '../../protocol/quote.js';
 import { listOf } from '../../text/list-schema.js';
 import type { ChoiceFields } from './stored.js';
 import type { StreamUsage } from './stream-options.js';
 import { type TokenExperts, tokenExpertsAnswer } from './token-experts.js';
 
-export const Include = listOf(z.enum(['experts']), 8)
-  .optional()
-  .meta({ description: 'Extra parts of the answer: `experts` is what it cost in experts' });
-
-/** Of tasks that generate. */
-export const GenerationInclude = listOf(z.enum(['experts', 'token_experts']), 8)
+export const Include = listOf(z.enum(['experts', 'quote']), 8)
   .optional()
   .meta({
     description:
-      'Extra parts of the answer: `experts` is what it cost in experts, `token_experts` which ones each token took',
+      'Extra parts of the answer: `experts` is what it cost in experts, `quote` what that was expected to be',
   });
+
+/** Of tasks that generate. */
+export const GenerationInclude = listOf(z.enum(['experts', 'token_experts', 'quote']), 8)
+  .optional()
+  .meta({
+    description:
+      'Extra parts of the answer: `experts` is what it cost in experts, `token_experts` which ones each token took, `quote` what it was expected to cost',
+  });
+
+export const MaxSeconds = z.number().gt(0).nullish().meta({
+  description: 'Refused before it runs if it is likely to take longer: see `/v1/quote`',
+});
 
 export const Routing = z.enum(ROUTING_MODES).nullish().meta({
   description:
@@ -125,6 +133,56 @@ export function expertsAnswer({ bytes, ...cost }: ExpertCost): z.infer<typeof Ex
   return { ...cost, stall_ms: Math.round(cost.stall_ms * 1000) / 1000, bytes_moved: bytes };
 }
 
+const Quantiles = z.object({
+  p50: z.number().meta({ description: 'As likely less as more' }),
+  p90: z.number().meta({ description: 'More in one of ten answers' }),
+});
+
+export const Quote = z
+  .object({
+    prompt_tokens: z.int(),
+    max_tokens: z.int().meta({ description: 'Of all choices. p90 counts on all, p50 on the usual share' }),
+    experts: Quantiles.meta({ description: 'What `experts.needed` will be' }),
+    bytes_moved: Quantiles.meta({ description: 'What `experts.bytes_moved` will be' }),
+    first_token_seconds: Quantiles,
+    seconds: Quantiles,
+    queue_seconds: z.number().meta({ description: 'Of the seconds, those before its first pass' }),
+    jobs_ahead: z.int().meta({ description: 'That wait or run' }),
+    measured_answers: z.int().meta({
+      description: 'That the seconds rest on. 0: on the shape of the model; up to 64 are remembered',
+    }),
+  })
+  .meta({ id: 'Quote', description: 'What a request is expected to cost' });
+
+export function quoteAnswer(quote: QuoteOf): z.infer<typeof Quote> {
+  const rounded = ({ p50, p90 }: QuantilesOf, digits: number) => ({
+    p50: Number(p50.toFixed(digits)),
+    p90: Number(p90.toFixed(digits)),
+  });
+  return {
+    prompt_tokens: quote.promptTokens,
+    max_tokens: quote.maxTokens,
+    experts: rounded(quote.experts, 0),
+    bytes_moved: rounded(quote.bytes, 0),
+    first_token_seconds: rounded(quote.firstSeconds, 6),
+    seconds: rounded(quote.seconds, 6),
+    queue_seconds: Number(quote.queueSeconds.toFixed(6)),
+    jobs_ahead: quote.jobsAhead,
+    measured_answers: quote.measured,
+  };
+}
+
+/** What an answer says of its cost and of what that was expected to be. */
+export function costParts(
+  form: { experts: boolean },
+  { experts, quote }: Pick<JobResult, 'experts' | 'quote'>,
+): { experts?: z.infer<typeof Experts>; quote?: z.infer<typeof Quote> } {
+  return {
+    ...(form.experts && { experts: expertsAnswer(experts) }),
+    ...(quote && { quote: quoteAnswer(quote) }),
+  };
+}
+
 /** What the last chunk of a stream reports; undefined if the request asked for nothing. */
 export function closingParts<U extends z.infer<typeof Usage>>(
   { streamUsage = 'none', form }: { streamUsage?: StreamUsage; form: ShownExperts },
@@ -132,7 +190,7 @@ export function closingParts<U extends z.infer<typeof Usage>>(
   usage: U,
 ): ({ usage?: U } & ReturnType<typeof expertParts>) | undefined {
   const reported = streamUsage !== 'none';
-  if (!reported && !form.experts && !form.tokenExperts) return undefined;
+  if (!reported && !form.experts && !form.tokenExperts && !result.quote) return undefined;
   return { ...(reported && { usage }), ...expertParts(form, result) };
 }
 
@@ -140,15 +198,15 @@ interface ShownExperts {
   experts: boolean;
   tokenExperts?: boolean;
 }
-type ExpertsResult = Pick<JobResult, 'experts'> & { choices: readonly ChoiceFields[] };
+type ExpertsResult = Pick<JobResult, 'experts' | 'quote'> & { choices: readonly ChoiceFields[] };
 
 /** What a generation's answer says of experts. */
 export function expertParts(
   form: ShownExperts,
-  { experts, choices }: ExpertsResult,
-): { experts?: z.infer<typeof Experts>; token_experts?: z.infer<typeof TokenExperts> } {
+  { choices, ...result }: ExpertsResult,
+): ReturnType<typeof costParts> & { token_experts?: z.infer<typeof TokenExperts> } {
   return {
-    ...(form.experts && { experts: expertsAnswer(experts) }),
+    ...costParts(form, result),
     ...(form.tokenExperts && { token_experts: tokenExpertsAnswer(choices) }),
   };
 }

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { ROUTING_MODES } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
+import type { Quote } from '../../protocol/quote.js';
 import { type AnswerFormat, REASONING_FORM_NAMES } from '../../text/chat/answer-format.js';
 import type { AnswerPart } from '../../text/chat/answer-parts.js';
 import { CALL_FORM_NAMES } from '../../text/chat/call-forms.js';
@@ -21,9 +22,25 @@ export const texts = z.array(z.string()).max(MOST_STORED);
 export const runFields = {
   explain: z.boolean().exactOptional(),
   tokenExperts: z.boolean().exactOptional(),
+  quoted: z.boolean().exactOptional(),
+  maxSeconds: amount.exactOptional(),
   routing: z.object({ mode: z.enum(ROUTING_MODES).nullable(), k: z.int().min(1).nullable() }).exactOptional(),
   owner: z.string().exactOptional(),
 };
+
+const quantiles = z.object({ p50: amount, p90: amount });
+
+const storedQuote: z.ZodType<Quote> = z.object({
+  promptTokens: count,
+  maxTokens: count,
+  experts: quantiles,
+  bytes: quantiles,
+  firstSeconds: quantiles,
+  seconds: quantiles,
+  queueSeconds: amount,
+  jobsAhead: count,
+  measured: count,
+});
 
 /** Fields of every result. The names of expert counts are not checked, because an answer only repeats them. */
 export const resultFields = {
@@ -31,6 +48,7 @@ export const resultFields = {
   cachedTokens: count.exactOptional(),
   completionTokens: count,
   experts: z.record(z.string(), z.number()) as unknown as z.ZodType<ExpertCost>,
+  quote: storedQuote.exactOptional(),
   timing: z.object({
     tokenizeMs: amount,
     queueMs: z.number(),

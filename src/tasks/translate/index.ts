@@ -12,7 +12,7 @@ import {
   type PreparedInput,
   requireTexts,
 } from '../shared/prepared-input.js';
-import { expertsAnswer, usageAnswer } from '../shared/schema.js';
+import { costParts, usageAnswer } from '../shared/schema.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import type { AnswerAbout, JobResults, OwnResult, Task } from '../task.js';
 import {
@@ -148,7 +148,7 @@ function translateAnswer(
   { model, form }: AnswerAbout<TranslateForm>,
   result: TranslateResult,
 ): typeof TranslateAnswer._output {
-  const { data, experts } = result;
+  const { data } = result;
   return {
     object: 'translation',
     model,
@@ -159,6 +159,6 @@ function translateAnswer(
       ...(form.tokenIds && { token_ids: tokenIds }),
     })),
     usage: usageAnswer(result),
-    ...(form.experts && { experts: expertsAnswer(experts) }),
+    ...costParts(form, result),
   };
 }

@@ -10,6 +10,7 @@ import {
   requireDecoder,
   requireTokenizer,
 } from '../shared/request-checks.js';
+import { runFieldsOf } from '../shared/run-fields.js';
 import type { PreparedJob } from '../task.js';
 import type { TranslateJob } from './job.js';
 import type { TranslateRequest } from './schema.js';
@@ -43,8 +44,7 @@ export function prepareTranslate(
     maxTokens,
     ...(search && { search }),
     showTokenIds: request.return_token_ids ?? false,
-    explain: request.include?.includes('experts') ?? false,
-    routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
+    ...runFieldsOf(request),
   };
   return { job };
 }

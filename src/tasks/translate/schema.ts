@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { listOf } from '../../text/list-schema.js';
 import { BEAM_FIELDS } from '../shared/beams.js';
 import { MOST_INPUTS } from '../shared/limits.js';
-import { Experts, Include, Model, Routing, RoutingK, Usage } from '../shared/schema.js';
+import { Experts, Include, MaxSeconds, Model, Quote, Routing, RoutingK, Usage } from '../shared/schema.js';
 
 /** Longest language code to look up. */
 const CODE_LETTERS = 32;
@@ -30,6 +30,7 @@ export const TranslateRequest = z
     return_token_ids: z.boolean().nullish(),
     routing: Routing,
     routing_k: RoutingK,
+    max_seconds: MaxSeconds,
     include: Include,
   })
   .meta({ id: 'TranslateRequest' });
@@ -48,5 +49,6 @@ export const TranslateAnswer = z
     ),
     usage: Usage,
     experts: Experts.optional(),
+    quote: Quote.optional(),
   })
   .meta({ id: 'Translation' });

@@ -115,6 +115,15 @@ it('prints the answer as the HTTP API gives it', async () => {
   expect(usage.completion_tokens).toBe(12);
 });
 
+it('tells what the answer would cost, and asks nothing', async () => {
+  const { code, stdout } = await sida(['ask', model, 'Hello', '--quote', ...SETTINGS]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /^ +50 % +90 %\nexperts needed +[\d,]+ +[\d,]+\nbytes to move .*\nfirst token .* s\nwhole answer /,
+  );
+  expect(stdout).toContain('up to 12 of answer; nothing was measured yet');
+});
+
 it('obeys commands, and says messages of several lines', async () => {
   const told = (input: string) => sida(['chat', model, ...SETTINGS], input);
   const alone = (await told('Hello\n')).stdout;
@@ -171,6 +180,14 @@ describe('--url', () => {
     const chat = await remote(['chat'], 'Hello\n/stats\n');
     expect(chat).toMatchObject({ code: 0, stderr: '' });
     expect(chat.stdout.startsWith(`${local.stdout}last answer  12 tokens · `)).toBe(true);
+  });
+
+  it('asks a server for a quote', async () => {
+    await remote(['ask', 'Hello you']);
+    const quote = JSON.parse((await remote(['ask', 'Hello you', '--quote', '--json'])).stdout);
+    expect(quote).toMatchObject({ object: 'quote', model: 'chat-tiny', max_tokens: 12 });
+    const { stdout } = await remote(['ask', 'Hello you', '--quote']);
+    expect(stdout).toContain(`${quote.prompt_tokens} tokens of prompt, up to 12 of answer; measured on`);
   });
 
   it('names what is wrong', async () => {

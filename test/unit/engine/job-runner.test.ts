@@ -7,6 +7,7 @@ import type { JobEnd, PreparedRequest, ToInference } from '../../../src/protocol
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
+import { newQuoter } from '../../support/quoter.js';
 import { SHAPE } from '../scheduler/scripted-native-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
@@ -25,6 +26,7 @@ function bench(own: Partial<Encoder> = {}) {
   const control: ToInference[] = [];
   const jobs = new JobRunner({
     prefixCache: 'per-key',
+    quoter: newQuoter(),
     limits: {
       shape: { ...SHAPE, vocabSize: 8000 },
       maxBatchTokens: 64,

@@ -15,6 +15,7 @@ import type {
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
 import type { ExpertCost } from '../../../src/protocol/expert-cost.js';
+import type { Quote } from '../../../src/protocol/quote.js';
 import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';
 import { textOf } from '../../../src/tasks/embed/job.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
@@ -138,6 +139,18 @@ export const COST: ExpertCost = {
   predicted: 0,
   hits_top1: 0,
   hits_top3: 0,
+};
+
+export const QUOTE: Quote = {
+  promptTokens: 9,
+  maxTokens: 40,
+  experts: { p50: 100, p90: 150.4 },
+  bytes: { p50: 4_096.2, p90: 8_192 },
+  firstSeconds: { p50: 0.25, p90: 0.5 },
+  seconds: { p50: 8, p90: 20 },
+  queueSeconds: 1,
+  jobsAhead: 2,
+  measured: 30,
 };
 
 const TOTALS = {

@@ -22,7 +22,7 @@ import {
   withId,
   wrongKeys,
 } from '../../support/access-cases.js';
-import { MODEL, SPLIT } from '../queue/scripted-engine.js';
+import { MODEL, QUOTE, SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 /** What a browser asks for when the official `openai` client sends a request, sorted as browsers sort it. */
@@ -51,6 +51,7 @@ function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
     if (kind === 'predictor') return { kind, enabled: true, needed: true, routeAhead: 0 };
+    if (kind === 'quote') return { kind, quote: QUOTE };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
     return { kind, usage: server.engine.model!.usage, split: SPLIT };

@@ -6,6 +6,7 @@ import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-m
 import type { PreparedRequest } from '../../../src/protocol/inference-messages.js';
 import { requestOf } from '../../../src/queue/redis/stored-job.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
+import { newQuoter } from '../../support/quoter.js';
 import { storedAndRead } from '../../support/stored.js';
 import { COST } from '../queue/scripted-engine.js';
 import { SHAPE } from '../scheduler/scripted-native-engine.js';
@@ -39,6 +40,7 @@ it('runs in the engine process', () => {
   const items: PreparedRequest[] = [];
   const jobs = new JobRunner({
     prefixCache: 'per-key',
+    quoter: newQuoter(),
     limits: {
       ...limitsOf({ ...SHAPE, vocabSize: 8000 }, { texts: mini }),
       routing: { mode: 'exact', k: 1, predictor: false },

@@ -23,6 +23,7 @@ const messages = bodyRoute({
   scope: 'infer',
   summary: "Answers a conversation in the shape of Anthropic's messages; with `stream` as named events",
   body: MessagesRequest,
+  quotes: true,
   ignores: IGNORED,
   answers: { 200: { description: 'The message', schema: MessageAnswer } },
   error: AnthropicError,

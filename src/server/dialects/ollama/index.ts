@@ -11,6 +11,7 @@ import { VERSION } from '../../../version.js';
 import { answerRequest } from '../../answer-request.js';
 import { type ServerContext, withModel } from '../../context.js';
 import { seesOthers } from '../../middleware/auth.js';
+import { isQuote } from '../../quotes.js';
 import { bodyRoute, type Route } from '../../route.js';
 import { OBJECT_LINES } from '../../stream-answer.js';
 import type { Dialect } from '../dialect.js';
@@ -51,6 +52,7 @@ const chat = bodyRoute({
   scope: 'infer',
   summary: "Answers a conversation in the shape of Ollama's, by default as lines of JSON",
   body: ChatRequest,
+  quotes: true,
   ignores: IGNORED,
   answers: { 200: { description: 'The answer; its last line has counts and durations', schema: ChatAnswer } },
   error: OllamaError,
@@ -66,6 +68,7 @@ const generation = bodyRoute({
   scope: 'infer',
   summary: "Answers a prompt in the shape of Ollama's, by default as lines of JSON",
   body: GenerateRequest,
+  quotes: true,
   ignores: IGNORED,
   answers: {
     200: { description: 'The answer; its last line has counts and durations', schema: GenerateAnswer },
@@ -109,6 +112,11 @@ async function load(
   body: ChatBody | GenerateBody,
   shape: (said: Said) => object,
 ): Promise<void> {
+  if (isQuote(res))
+    throw new SidaError({
+      code: 'invalid_request',
+      message: 'There is nothing to quote: the request only loads or unloads its model',
+    });
   const served = modelOf(context, body.model);
   const unloads = keep(context, res, body) && keptMs(body.keep_alive) === 0;
   if (!unloads) await withModel(context, served, res, async () => undefined);
@@ -124,7 +132,7 @@ async function load(
 /** Returns false where the caller has no say: of several keys none decides what the others find loaded. */
 function keep(context: ServerContext, res: Response, body: Pick<ChatBody, 'model' | 'keep_alive'>): boolean {
   const { loaded, keys } = context;
-  if (loaded === undefined || !seesOthers(res, keys)) return false;
+  if (loaded === undefined || isQuote(res) || !seesOthers(res, keys)) return false;
   loaded.keep(modelOf(context, body.model), keptMs(body.keep_alive));
   return true;
 }
@@ -135,6 +143,7 @@ const embed = bodyRoute({
   scope: 'infer',
   summary: 'Mean of the last hidden states of each input, scaled to length 1',
   body: EmbedRequest,
+  quotes: true,
   ignores: IGNORED,
   answers: { 200: { description: 'One embedding for each input', schema: EmbedAnswer } },
   error: OllamaError,
@@ -157,6 +166,7 @@ const embeddings = bodyRoute({
   scope: 'infer',
   summary: 'Mean of the last hidden states of a prompt',
   body: EmbeddingsRequest,
+  quotes: true,
   ignores: [],
   answers: { 200: { description: 'The embedding', schema: EmbeddingsAnswer } },
   error: OllamaError,

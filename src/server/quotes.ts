@@ -1,0 +1,93 @@
+/** Quotes requests: for those who ask, and to refuse those that will take too long. */
+import type { Response } from 'express';
+import { SidaError } from '../errors.js';
+import type { JobRequest } from '../protocol/engine-messages.js';
+import type { Quote } from '../protocol/quote.js';
+import { quoteAnswer } from '../tasks/shared/schema.js';
+import { control, type ModelContext } from './context.js';
+
+/** Answers of a kind before requests are refused by quotes, which rest on the model's shape until then. */
+const LEAST_ANSWERS = 8;
+
+/** Whether the request wants its quote and no answer. */
+export function isQuote(res: Response): boolean {
+  return res.locals.quote === true;
+}
+
+/** What the request would cost if it came now. The queue before the engine counts, too. */
+async function quoteOf(context: ModelContext, job: JobRequest): Promise<Quote> {
+  const { quote } = await control(context, { kind: 'quote', job });
+  const { waiting, waitMs } = context.queue.stats;
+  const wait = waitMs / 1000;
+  const later = ({ p50, p90 }: Quote['seconds']) => ({ p50: p50 + wait, p90: p90 + wait });
+  return {
+    ...quote,
+    firstSeconds: later(quote.firstSeconds),
+    seconds: later(quote.seconds),
+    queueSeconds: quote.queueSeconds + wait,
+    jobsAhead: quote.jobsAhead + waiting,
+  };
+}
+
+/** The answer of /v1/quote. The texts that were encoded for it are charged as those of a refused request. */
+export async function answeredQuote(context: ModelContext, res: Response, job: JobRequest): Promise<object> {
+  const ticket = await context.admission.admit(res, job);
+  try {
+    const quote = await quoteOf(context, job);
+    return { object: 'quote', model: context.engine.model!.name, ...quoteAnswer(quote) };
+  } finally {
+    await ticket.failed(new SidaError({ code: 'cannot_run', message: 'A quote runs nothing', read: true }));
+  }
+}
+
+/**
+ * Rejects with too_expensive or too_late when the request will likely take longer than it or the server allows. An
+ * engine that is not ready, or runs in another process, gives no quotes; its requests wait in the queue.
+ */
+export async function refuseByQuote(
+  context: ModelContext,
+  job: JobRequest,
+  limitMs: number | undefined,
+): Promise<void> {
+  const limit = Math.min(
+    job.maxSeconds ?? Number.POSITIVE_INFINITY,
+    (limitMs ?? Number.POSITIVE_INFINITY) / 1000,
+  );
+  if (limit === Number.POSITIVE_INFINITY || context.engine.computes === undefined) return;
+  if (context.engine.state.phase !== 'ready') return;
+  const quote = await quoteOf(context, job);
+  const { seconds, queueSeconds, measured } = quote;
+  if (measured < LEAST_ANSWERS || seconds.p50 <= limit) return;
+  context.metrics.countRefusal('quote');
+  const own = seconds.p50 - queueSeconds;
+  const which = limit === job.maxSeconds ? '"max_seconds"' : '--max-quote';
+  const told = `The request will likely take ${shown(seconds.p50)} s, ${shown(queueSeconds)} s of them behind others, and 90 % of its like at most ${shown(seconds.p90)} s; ${which} allows ${shown(limit)} s`;
+  const details = {
+    seconds_p50: seconds.p50,
+    seconds_p90: seconds.p90,
+    queue_seconds: queueSeconds,
+    limit_seconds: limit,
+    experts: Math.round(quote.experts.p50),
+    bytes_moved: Math.round(quote.bytes.p50),
+    max_tokens: quote.maxTokens,
+  };
+  if (own > limit) {
+    throw new SidaError({
+      code: 'too_expensive',
+      message: `${told}. Ask for fewer tokens: it counts on up to ${quote.maxTokens}`,
+      details,
+      read: true,
+    });
+  }
+  const wait = Math.min(60, Math.max(1, Math.ceil(seconds.p50 - limit)));
+  throw new SidaError({
+    code: 'too_late',
+    message: told,
+    details: { ...details, retry_after_s: wait },
+    read: true,
+  });
+}
+
+function shown(seconds: number): string {
+  return String(Number(seconds.toPrecision(3)));
+}
