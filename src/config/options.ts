@@ -21,12 +21,15 @@ type Unset =
   | 'apiKey'
   | 'apiKeys'
   | 'connectionsPerAddress'
+  | 'firstTokenP95'
   | 'group'
   | 'keepAlive'
+  | 'latencyP95'
   | 'metricsPort'
   | 'profile'
   | 'rateLimit'
   | 'redis'
   | 'routingK'
   | 'tlsCert'
-  | 'tlsKey';
+  | 'tlsKey'
+  | 'tokensPerSecond';
