@@ -9,7 +9,7 @@ const AIM = 0.97;
 /** Below this ratio a smaller budget may be enough. */
 const SLACK = 0.9;
 /** The ratio has changed with the load when it fell below this share of what the search had left. */
-const LIGHTER = 0.93;
+const LIGHTER = 0.9;
 /** A search ends when the two ends of its bracket are this close. */
 const CLOSE = 1.05;
 /** Largest steps. A budget shrinks more gently than it grows: too small a budget costs answers their time. */
@@ -21,7 +21,8 @@ const SHRINKS = 1.4;
  */
 const STEP_UP = 1.2;
 const STEP_DOWN = 0.75;
-const WINDOWS = 5;
+/** So many windows; twice as many after each search that took back what the one before it had done. */
+const WINDOWS = { least: 5, most: 40 };
 /** Windows until a budget that was too small is tried again, because the load may have changed unseen; then doubled. */
 const RETRY = { first: 120, most: 2000 };
 
@@ -33,7 +34,7 @@ export interface BudgetRange {
 
 export class TargetController {
   #budget: number;
-  #searches = false;
+  #searches = true;
   #tooSmall: number | undefined;
   #enough: number | undefined;
   /** Logarithm of the last step, which the next one in the same direction doubles. Negative when shrinking. */
@@ -43,6 +44,10 @@ export class TargetController {
   /** Mean of the first ratios after the search. */
   #left: number | undefined;
   #age = 0;
+  #windows = WINDOWS.least;
+  /** Budget that the last search ended with, and how it differed from the one before: 1, 0 or -1. */
+  #settled = 0;
+  #moved = 0;
   #retry = RETRY.first;
   /** The budget from which a smaller one is tried again without a sign of a lighter load. */
   #retriedFrom: number | undefined;
@@ -76,19 +81,21 @@ export class TargetController {
   }
 
   #watch(ratio: number, range: BudgetRange): void {
-    this.#recent = [...this.#recent, ratio].slice(-WINDOWS);
+    this.#recent = [...this.#recent, ratio].slice(-this.#windows);
     this.#age += 1;
     const middle = [...this.#recent].sort((a, b) => a - b).slice(1, -1);
     const mean = middle.length === 0 ? ratio : middle.reduce((sum, each) => sum + each, 0) / middle.length;
-    const full = this.#recent.length === WINDOWS;
+    const full = this.#recent.length === this.#windows;
     if (full) this.#left ??= mean;
     const pair = this.#recent.slice(-2);
     const both = (holds: (each: number) => boolean) => pair.length === 2 && pair.every(holds);
-    if (both((each) => each >= STEP_UP) || (full && mean > 1)) {
+    const heavier = both((each) => each >= STEP_UP);
+    if (heavier || (full && mean > 1)) {
       this.#unmet = this.#budget >= range.most;
       if (this.#unmet) return;
+      if (heavier) this.#windows = WINDOWS.least;
       this.#search();
-      this.#narrow(Math.max(ratio, mean), range);
+      this.#narrow(heavier ? ratio : mean, range);
       return;
     }
     if (mean <= 1) this.#unmet = false;
@@ -98,8 +105,9 @@ export class TargetController {
     const again = this.#age > this.#retry;
     if (!stepped && !(full && mean < SLACK && (lighter || again))) return;
     if (again && !lighter) this.#retriedFrom = this.#budget;
+    if (stepped) this.#windows = WINDOWS.least;
     this.#search();
-    this.#narrow(Math.min(ratio, mean), range);
+    this.#narrow(stepped ? ratio : mean, range);
   }
 
   #narrow(ratio: number, range: BudgetRange): void {
@@ -139,6 +147,10 @@ export class TargetController {
     const inVain = this.#retriedFrom !== undefined && budget * CLOSE >= this.#retriedFrom;
     this.#retry = inVain ? Math.min(2 * this.#retry, RETRY.most) : RETRY.first;
     this.#retriedFrom = undefined;
+    const moved = Math.sign(budget - this.#settled);
+    if (this.#settled !== 0 && moved !== this.#moved) this.#windows = Math.min(2 * this.#windows, WINDOWS.most);
+    this.#settled = budget;
+    this.#moved = moved;
     this.#recent = [];
     this.#left = undefined;
     this.#age = 0;
