@@ -11,11 +11,11 @@ import { lineChart, renderSvg } from '../dist/report/charts.js';
 const MIB = 2 ** 20;
 const PORT = 8379;
 const SERVER = `http://127.0.0.1:${PORT}`;
-const TARGET_MS = Number(process.env.TARGET_MS ?? 120);
+const TARGET_MS = Number(process.env.TARGET_MS ?? 60);
 /** Clients, one request after the other each. */
 const LOADS = [1, 3, 1];
-const PHASE_SECONDS = Number(process.env.PHASE_SECONDS ?? 45);
-const SWEEP_SECONDS = 4;
+const PHASE_SECONDS = Number(process.env.PHASE_SECONDS ?? 35);
+const SWEEP_SECONDS = 3;
 
 let running = 0;
 let times = [];
@@ -49,7 +49,7 @@ async function client(own) {
 async function under(load, work) {
   running = load;
   const clients = Promise.all(Array.from({ length: load }, (_, own) => client(own)));
-  await work();
+  await Promise.race([work(), clients]);
   running = 0;
   await clients;
 }

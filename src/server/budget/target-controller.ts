@@ -148,7 +148,8 @@ export class TargetController {
     this.#retry = inVain ? Math.min(2 * this.#retry, RETRY.most) : RETRY.first;
     this.#retriedFrom = undefined;
     const moved = Math.sign(budget - this.#settled);
-    if (this.#settled !== 0 && moved !== this.#moved) this.#windows = Math.min(2 * this.#windows, WINDOWS.most);
+    if (this.#settled !== 0 && moved !== this.#moved)
+      this.#windows = Math.min(2 * this.#windows, WINDOWS.most);
     this.#settled = budget;
     this.#moved = moved;
     this.#recent = [];

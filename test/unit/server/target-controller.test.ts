@@ -112,7 +112,9 @@ describe('The target controller', () => {
 
   it('tries below a cliff ever more seldom', () => {
     const budgets = run(cliff, () => 1, 5000);
-    const tries = budgets.flatMap((budget, i) => (i > 30 && budget < 4e9 && budgets[i - 1]! >= 4e9 ? [i] : []));
+    const tries = budgets.flatMap((budget, i) =>
+      i > 30 && budget < 4e9 && budgets[i - 1]! >= 4e9 ? [i] : [],
+    );
     // A search comes near the cliff a few times.
     const searches = tries.filter((at, i) => i === 0 || at - tries[i - 1]! > 30);
     const gaps = searches.slice(1).map((at, i) => at - searches[i]!);
