@@ -2,7 +2,7 @@
 import type { BudgetRange } from './target-controller.js';
 
 const MIB = 1024 ** 2;
-/** Memory is short below `low`. It is given back until `high` is free: what --memory-budget auto leaves free at least. */
+/** Memory is short below `low`. It is given back until `high` is free, which --memory-budget auto leaves free too. */
 const FREE = { low: 256 * MIB, high: 512 * MIB };
 /** Percent of the last ten seconds in which a task waited for memory (PSI, some): short, and at ease. */
 const STALLED = { short: 10, ease: 1 };

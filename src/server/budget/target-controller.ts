@@ -16,8 +16,8 @@ const CLOSE = 1.05;
 const GROWS = 2;
 const SHRINKS = 1.4;
 /**
- * Two windows in a row beyond these ratios are a step of the load. Smaller changes need the mean of several, without the
- * largest and the smallest of them.
+ * Two windows in a row beyond these ratios are a step of the load. Smaller changes need the mean of several, without
+ * the largest and the smallest of them.
  */
 const STEP_UP = 1.2;
 const STEP_DOWN = 0.75;
