@@ -12,6 +12,7 @@ import { MemoryQueue } from '../queue/memory/memory-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
 import type { RedisRefused } from '../queue/redis/redis-settings.js';
 import { ANSWER_BYTES, QUEUE_BYTES } from '../queue/refusals.js';
+import { BudgetKeeper } from '../server/budget/budget-keeper.js';
 import type { ServedModel } from '../server/context.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { LoadedModels, type Loading } from '../server/loaded-models.js';
@@ -53,7 +54,7 @@ export async function composeServer(
     const log = name === undefined ? logger : logger.child({ model: name });
     const onKeptEnd: OnKeptEnd = (end) => recordKeptJob(end, metrics[i], log);
     const backend = shared?.backend(own, onKeptEnd) ?? backendInMemory(own, served.length, onKeptEnd);
-    return { name, options: own, ...backend };
+    return { name, options: own, ...backend, keeper: BudgetKeeper.of(own) };
   });
   metrics.push(...serverMetrics(backends as Several<(typeof backends)[number]>));
   const models = backends.map(

@@ -21,8 +21,10 @@ type Unset =
   | 'apiKey'
   | 'apiKeys'
   | 'connectionsPerAddress'
+  | 'firstTokenP95'
   | 'group'
   | 'keepAlive'
+  | 'latencyP95'
   | 'maxQuote'
   | 'metricsPort'
   | 'profile'
@@ -30,4 +32,5 @@ type Unset =
   | 'redis'
   | 'routingK'
   | 'tlsCert'
-  | 'tlsKey';
+  | 'tlsKey'
+  | 'tokensPerSecond';

@@ -63,6 +63,18 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
       'The "--keep-alive" option unloads models that nobody asks for, and with "--redis" jobs come from other servers: leave one of them out',
     );
   }
+  const kept = (['latencyP95', 'firstTokenP95', 'tokensPerSecond'] as const).find((name) => options[name]);
+  const yields = options.memoryPressure === 'yield';
+  if (options.worker === 'none' && (kept !== undefined || yields)) {
+    throw new UsageError(
+      `The "--${SERVE_OPTIONS[kept ?? 'memoryPressure'].flag}" option changes the budget of an engine, and the "--worker" option is none: leave one of them out`,
+    );
+  }
+  if (yields && options.device === 'cuda') {
+    throw new UsageError(
+      'The "--memory-pressure" option gives memory of the machine back, and the "--device" option is cuda: leave one of them out',
+    );
+  }
   if (options.worker === 'none' && options.profile !== undefined) {
     throw new UsageError(
       'The "--profile" option needs an engine, and the "--worker" option is none: leave one of them out',

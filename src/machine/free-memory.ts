@@ -15,19 +15,29 @@ export function freeMemory(device: DeviceName): number {
   return Math.min(machine, freeInCgroups(read('/proc/self/cgroup')));
 }
 
+/** Besides the free bytes, the share of the last ten seconds in which a task waited for memory, in percent. */
+export function memoryNow(): { freeBytes: number; stalled: number } {
+  const group = /^0::(.*)$/m.exec(read('/proc/self/cgroup'))?.[1];
+  // Without a group of its own, the process waits as the machine does. Kernels without PSI have neither file.
+  const own = group === undefined ? '' : read(join(CGROUPS, group, 'memory.pressure'));
+  const some = /^some avg10=([\d.]+)/m.exec(own || read('/proc/pressure/memory'));
+  return { freeBytes: freeMemory('cpu'), stalled: Number(some?.[1] ?? 0) };
+}
+
 interface CgroupFiles {
-  limit: string;
+  /** The smallest one binds. */
+  limits: string[];
   usage: string;
   /** Prefix of the lines of memory.stat. */
   prefix: string;
 }
 
 const V1: CgroupFiles = {
-  limit: 'memory.limit_in_bytes',
+  limits: ['memory.limit_in_bytes'],
   usage: 'memory.usage_in_bytes',
   prefix: 'total_',
 };
-const V2: CgroupFiles = { limit: 'memory.max', usage: 'memory.current', prefix: '' };
+const V2: CgroupFiles = { limits: ['memory.max', 'memory.high'], usage: 'memory.current', prefix: '' };
 
 /** What the memory cgroups of a process leave. `membership` is its /proc/self/cgroup. */
 export function freeInCgroups(membership: string, root = CGROUPS): number {
@@ -43,10 +53,11 @@ function leastFree(root: string, path: string, files: CgroupFiles): number {
 }
 
 /** Pages of files count as used, and the kernel drops them first. */
-function freeIn(group: string, { limit, usage, prefix }: CgroupFiles): number {
-  const most = numberIn(read(join(group, limit)));
+function freeIn(group: string, { limits, usage, prefix }: CgroupFiles): number {
+  const set = limits.map((file) => numberIn(read(join(group, file)))).filter((bytes) => !Number.isNaN(bytes));
+  const most = Math.min(...set);
   const used = numberIn(read(join(group, usage)));
-  if (Number.isNaN(most) || Number.isNaN(used)) return Number.POSITIVE_INFINITY;
+  if (most === Number.POSITIVE_INFINITY || Number.isNaN(used)) return Number.POSITIVE_INFINITY;
   const stat = read(join(group, 'memory.stat'));
   const pages = (name: string) => Number(new RegExp(`^${prefix}${name} (\\d+)$`, 'm').exec(stat)?.[1] ?? 0);
   return Math.max(0, most - used + pages('inactive_file') + pages('active_file'));

@@ -11,7 +11,10 @@ export interface TokenTimes {
   timeStream(kind: string): (delta: CompletionDelta) => void;
 }
 
-export function createTokenTimes(registry: Registry): TokenTimes {
+/** Called with the milliseconds of what ends now. */
+export type OnTime = (kind: 'answer' | 'firstToken' | 'token', ms: number) => void;
+
+export function createTokenTimes(registry: Registry, onTime?: OnTime): TokenTimes {
   const common = { labelNames: ['kind'] as const, buckets: SECONDS, registers: [registry] };
   const first = new Histogram({
     name: 'sida_time_to_first_token_seconds',
@@ -32,12 +35,16 @@ export function createTokenTimes(registry: Registry): TokenTimes {
       const last = new Map<number, number>();
       return ({ index, tokenIds }) => {
         const now = performance.now();
-        if (last.size === 0) first.observe({ kind }, (now - accepted) / 1000);
+        if (last.size === 0) {
+          first.observe({ kind }, (now - accepted) / 1000);
+          onTime?.('firstToken', now - accepted);
+        }
         const before = last.get(index);
         last.set(index, now);
         // Tokens that leave together share the time since the one before them.
         const gap = before === undefined ? 0 : (now - before) / tokenIds.length / 1000;
         for (let token = before === undefined ? 1 : 0; token < tokenIds.length; token += 1) gaps.observe(gap);
+        if (before !== undefined) onTime?.('token', (now - before) / tokenIds.length);
       };
     },
   };

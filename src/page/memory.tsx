@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { reasonOf } from './api.js';
-import { BudgetLog } from './budget-log.js';
+import { BudgetLog, heldBy } from './budget-log.js';
 import { budgetStep, size, slowerTimes } from './numbers.js';
 import {
   adminRefused,
@@ -93,7 +93,8 @@ function Budget({ used }: { used: Used }) {
     <>
       <Bar used={used} most={most} />
       <label for="budget" id="budget-text">
-        Budget <strong>{size(shown)}</strong>, from {size(smallest)} to {size(most)} for all experts
+        Budget <strong>{size(shown)}</strong>
+        {heldBy()}, from {size(smallest)} to {size(most)} for all experts
       </label>
       <input
         id="budget"

@@ -13,6 +13,7 @@ import type { JobQueue } from '../queue/job-queue.js';
 import { listed } from '../text/listed.js';
 import type { Admission } from './admission/admission.js';
 import type { AnswerWriter } from './answer-writer.js';
+import type { BudgetKeeper, Keeper } from './budget/budget-keeper.js';
 import { clientLeft } from './client-left.js';
 import type { LoadedModels } from './loaded-models.js';
 import type { RequestsInFlight } from './requests-in-flight.js';
@@ -32,6 +33,8 @@ export interface ServedModel {
   options: ServeOptions;
   /** Those of the server, with the model's own for its jobs. */
   metrics: Metrics;
+  /** Present with a latency target or --memory-pressure. */
+  keeper?: BudgetKeeper | undefined;
 }
 
 export interface ServerDependencies {
@@ -70,7 +73,7 @@ export interface BudgetChange {
   time: number;
   from: number;
   to: number;
-  by: 'page' | 'api';
+  by: 'page' | 'api' | Keeper;
   /** Name of the key; null without keys. */
   key: string | null;
 }

@@ -7,6 +7,8 @@ import { Admission } from './admission/admission.js';
 import { memoryLimiter, TokenLimit } from './admission/token-limit.js';
 import { AnswerWriter } from './answer-writer.js';
 import { createApp } from './app.js';
+import type { Keeper } from './budget/budget-keeper.js';
+import { changeBudget } from './budget/change-budget.js';
 import { Connections } from './connections.js';
 import type { ModelContext, ServerContext, ServerDependencies } from './context.js';
 import { LIMITS } from './limits.js';
@@ -47,6 +49,12 @@ export async function startServer(
     });
   });
   const address = server.address() as AddressInfo;
+  const ended = new AbortController();
+  for (const model of context.models) {
+    const change = async (bytes: number, by: Keeper) =>
+      (await changeBudget(context, model, String(bytes), { by, key: null })).usage.budgetBytes;
+    void model.keeper?.keep(model.engine, change, model.logger, ended.signal);
+  }
   const closed = new Promise<void>((resolve) => server.once('close', resolve));
   return {
     url: `${context.options.tlsCert === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
@@ -68,6 +76,7 @@ export async function startServer(
     },
     async close() {
       context.draining = true;
+      ended.abort();
       server.close();
       server.closeAllConnections();
       connections.endHandshakes();

@@ -2,16 +2,20 @@
 import { AggregatorRegistry, Registry } from 'prom-client';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { copyEngine } from '../engine/engine-metrics.js';
+import { copyGauges } from '../observability/copied-metrics.js';
 import { createJobTimes, createMetrics, type Metrics } from '../observability/metrics.js';
 import { createTokenTimes } from '../observability/token-times.js';
 import type { JobQueue } from '../queue/job-queue.js';
 import { copyQueue } from '../queue/queue-metrics.js';
+import type { BudgetKeeper } from './budget/budget-keeper.js';
+import type { TimeKind } from './budget/target-window.js';
 
 interface MeteredModel {
   /** Value of the label `model`. The only model of a server needs no label. */
   name?: string | undefined;
   engine: EngineHandle;
   queue: Pick<JobQueue, 'stats' | 'outage'>;
+  keeper?: BudgetKeeper | undefined;
 }
 
 /**
@@ -38,9 +42,23 @@ export function serverMetrics(models: readonly [MeteredModel, ...MeteredModel[]]
   return [of(first), ...others.map(of)];
 }
 
-function meter(registry: Registry, { engine, queue }: MeteredModel) {
-  const times = { ...createJobTimes(registry), ...createTokenTimes(registry) };
+function meter(registry: Registry, { engine, queue, keeper }: MeteredModel) {
+  const add = (kind: TimeKind, ms: number) => keeper?.window.add(kind, ms, performance.now());
+  const times = { ...createJobTimes(registry, add), ...createTokenTimes(registry, add) };
   copyQueue(registry, queue);
   copyEngine(registry, engine);
+  copyGauges(registry, [
+    [
+      'sida_target_ratio',
+      'Measured time over latency target; above 1 it is missed',
+      () => keeper?.kept.ratio ?? 0,
+    ],
+    [
+      'sida_target_unmet',
+      '1 while no budget up to the cap meets the latency target',
+      () => Number(keeper !== undefined && keeper.kept.unmet !== null),
+    ],
+    ['sida_budget_cap_bytes', "The operator's budget, which targets stay below", () => keeper?.kept.capBytes],
+  ]);
   return times;
 }

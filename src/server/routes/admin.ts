@@ -12,14 +12,9 @@ import { SidaError } from '../../errors.js';
 import { overlapBound } from '../../inference/speed-estimate.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
 import type { ControlReply, EngineCounters, MemorySplit } from '../../protocol/engine-messages.js';
+import { changeBudget } from '../budget/change-budget.js';
 import { clientLeft } from '../client-left.js';
-import {
-  type BudgetChange,
-  control,
-  type ModelContext,
-  type ServerContext,
-  selectOneModel,
-} from '../context.js';
+import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
 import { callerOf } from '../middleware/auth.js';
 import { bodyRoute, type Route } from '../route.js';
 import {
@@ -124,8 +119,9 @@ export const getBudget: Route = {
   answers: { 200: { description: 'Budgets in bytes', schema: BudgetAnswer } },
   query: ModelQuery,
   async handle(context, req, res) {
-    const { usage, split } = await control(chosenModel(context, req), { kind: 'usage' });
-    res.json(budgetAnswer(usage, split));
+    const model = chosenModel(context, req);
+    const { usage, split } = await control(model, { kind: 'usage' });
+    res.json({ ...budgetAnswer(usage, split), ...keptAnswer(model) });
   },
 };
 
@@ -146,45 +142,29 @@ export const putBudget = bodyRoute({
   query: ModelQuery,
   async handle(context, req, res, { device }) {
     const served = chosenModel(context, req);
-    const { name: model } = served;
-    const { sharedBudget } = context;
-    const request = { kind: 'set-budget' as const, device };
-    // An engine that is replaced starts with the last budget that it had.
-    const before = served.budgetChanges.at(-1)?.to ?? served.engine.model?.usage.budgetBytes;
-    const { usage, split } =
-      sharedBudget === undefined || model === undefined
-        ? await control(served, request)
-        : await control(served, request, () =>
-            sharedBudget.change(model, request, (own) => served.engine.control(own)),
-          );
     const caller = callerOf(res);
-    const change: BudgetChange = {
-      time: Date.now(),
-      from: before ?? usage.budgetBytes,
-      to: usage.budgetBytes,
+    const who = {
       // Browsers say so of the requests of a page to its own server.
-      by: req.headers['sec-fetch-site'] === 'same-origin' ? 'page' : 'api',
+      by: req.headers['sec-fetch-site'] === 'same-origin' ? ('page' as const) : ('api' as const),
       key: caller === ANYONE ? null : caller.owner,
+      requestId: res.locals.requestId,
     };
-    served.budgetChanges.splice(0, served.budgetChanges.length + 1 - MOST_CHANGES);
-    served.budgetChanges.push(change);
-    context.logger.info(
-      {
-        requestId: res.locals.requestId,
-        ...(model !== undefined && { model }),
-        device,
-        from: change.from,
-        bytes: usage.budgetBytes,
-        by: change.by,
-      },
-      'budget changed',
-    );
-    res.json(budgetAnswer(usage, split));
+    const change = async () => {
+      const reply = await changeBudget(context, served, device, who);
+      served.keeper?.setCap(reply.usage.budgetBytes);
+      return reply;
+    };
+    const { usage, split } = await (served.keeper?.alone(change) ?? change());
+    res.json({ ...budgetAnswer(usage, split), ...keptAnswer(served) });
   },
 });
 
-/** Changes of a model's budget that are kept. */
-const MOST_CHANGES = 50;
+/** Empty where only operators change the budget. */
+function keptAnswer({ keeper }: ModelContext): Pick<typeof BudgetAnswer._output, 'kept'> {
+  if (keeper === undefined) return {};
+  const { capBytes, by, ratio, unmet } = keeper.kept;
+  return { kept: { cap_bytes: capBytes, by, ratio, unmet } };
+}
 
 export function budgetAnswer(
   { host, ...device }: DeviceUsage,

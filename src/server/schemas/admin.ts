@@ -20,6 +20,8 @@ export const ProfileRequest = z
   .strictObject({ seconds: z.number().positive().max(60).meta({ example: 5 }) })
   .meta({ id: 'ProfileRequest' });
 
+const KEEPERS = z.enum(['target', 'pressure']);
+
 export const BudgetAnswer = z
   .object({
     device: z.object({
@@ -47,6 +49,15 @@ export const BudgetAnswer = z
       .number()
       .meta({ description: 'Measured at the start, in reads of one expert; 0 if it was not' }),
     host: z.object({ budget_bytes: z.int(), used_bytes: z.int() }),
+    kept: z
+      .object({
+        cap_bytes: z.int().meta({ description: "The operator's last budget" }),
+        by: KEEPERS.nullable().meta({ description: 'Why the budget is below the cap' }),
+        ratio: z.number().nullable().meta({ description: 'Measured over target; above 1 it is missed' }),
+        unmet: z.string().nullable().meta({ description: 'Why the target cannot be met' }),
+      })
+      .optional()
+      .meta({ description: 'With a latency target or --memory-pressure' }),
   })
   .meta({ id: 'Budget' });
 
@@ -144,7 +155,7 @@ export const ExpertsEvent = z
           time_ms: z.int(),
           from_bytes: z.int(),
           to_bytes: z.int(),
-          by: z.enum(['page', 'api']),
+          by: z.enum(['page', 'api', ...KEEPERS.options]),
           key: z.string().nullable(),
         }),
       )

@@ -30,6 +30,15 @@ describe('what cgroups leave', () => {
     expect(freeInCgroups('0::/a\n', root)).toBe(700);
   });
 
+  it('is what is left of memory.high, where that is smaller', () => {
+    write('a/memory.max', '1000\n');
+    write('a/memory.high', '800\n');
+    write('a/memory.current', '700\n');
+    expect(freeInCgroups('0::/a\n', root)).toBe(100);
+    write('a/memory.high', 'max\n');
+    expect(freeInCgroups('0::/a\n', root)).toBe(300);
+  });
+
   it('is that of the tightest ancestor', () => {
     write('a/memory.max', '500\n');
     write('a/memory.current', '400\n');
