@@ -24,8 +24,8 @@ const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR[,DIR…] [option
   --device cpu --host-budget 0 --threads 2 --activations f32
   --rounds 1                     of all packs and budgets in turn; figures are medians
   --warm-prompt                  the prompt runs once before it is measured
-  --bound                        how far prompts are from max(computing with all experts resident, one read of those they
-                                 need); the last budget must be 100%, and the prompt is warm
+  --bound                        how far prompts are from max(computing, one read of the experts they need): the last
+                                 budget must be 100%, and the prompt is warm
   --save NAME                    the result is bench/results/NAME.json; default: only printed
 By the default policy, without tables.`;
 
