@@ -11,7 +11,8 @@ function decode(r) {
       `${run.slots} of ${run.experts}`,
       run.lookAheadLayers ?? 0,
     ],
-    ...[run.prefillTokensPerSecond.toFixed(1), run.decodeTokensPerSecond.toFixed(2)],
+    ...[run.prefillTokensPerSecond.toFixed(1), run.overBound ? times(run.overBound) : '–'],
+    run.decodeTokensPerSecond.toFixed(2),
     percent(run.decodeTokensPerSecond / resident.decodeTokensPerSecond, 0),
     ...[mib(run.bytesPerToken), percent(run.hits), percent(run.stallShare, 0)],
     r.identical ? 'identical' : 'DIFFERENT',
@@ -21,6 +22,7 @@ function decode(r) {
     'slots',
     'layers ahead',
     'prompt, tokens/s',
+    'its time ÷ bound',
     'decode, tokens/s',
     'of the largest budget',
   ];
@@ -134,5 +136,11 @@ export const gpuTables = {
   'cuda-decode': () => each(['cuda-decode-qwen3-30b'], decode),
   'cuda-decode-olmoe-7b': () => each(['cuda-decode-olmoe-7b'], decode),
   decode: () =>
-    each(['olmoe-7b', 'qwen3-30b-a3b', 'gpt-oss-20b', 'bf16c-olmoe-7b', 'bf16c-olmoe-mini'], decode),
+    each(
+      [
+        ...['olmoe-7b', 'qwen3-30b-a3b', 'gpt-oss-20b', 'bf16c-olmoe-7b', 'bf16c-olmoe-mini'],
+        ...['qwen3-30b-prompt-512', 'qwen3-30b-prompt-4096'],
+      ],
+      decode,
+    ),
 };
