@@ -54,7 +54,7 @@ export async function composeServer(
     const log = name === undefined ? logger : logger.child({ model: name });
     const onKeptEnd: OnKeptEnd = (end) => recordKeptJob(end, metrics[i], log);
     const backend = shared?.backend(own, onKeptEnd) ?? backendInMemory(own, served.length, onKeptEnd);
-    return { name, options: own, ...backend, keeper: BudgetKeeper.of(own) };
+    return { name, options: own, ...backend, keeper: BudgetKeeper.of(own, served.length) };
   });
   metrics.push(...serverMetrics(backends as Several<(typeof backends)[number]>));
   const models = backends.map(

@@ -70,6 +70,16 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
       `The "--${SERVE_OPTIONS[kept ?? 'memoryPressure'].flag}" option changes the budget of an engine, and the "--worker" option is none: leave one of them out`,
     );
   }
+  if (options.redis !== undefined && kept !== undefined) {
+    throw new UsageError(
+      `The "--${SERVE_OPTIONS[kept].flag}" option measures the answers of this server, and with "--redis" other engines give some of them: leave one of them out`,
+    );
+  }
+  if (options.worker === 'none' && options.maxQuote !== undefined) {
+    throw new UsageError(
+      'The "--max-quote" option needs an engine, and the "--worker" option is none: leave one of them out',
+    );
+  }
   if (yields && options.device === 'cuda') {
     throw new UsageError(
       'The "--memory-pressure" option gives memory of the machine back, and the "--device" option is cuda: leave one of them out',

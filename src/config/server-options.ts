@@ -151,7 +151,7 @@ export const SERVER_OPTIONS = {
     group: 'speed',
     expert: true,
     default: null,
-    help: 'target: 95 % of answers take at most this, from the queue to the last token',
+    help: 'target: 95 % of answers take at most this, from its request to the last token; not with --redis',
     more: 'The budget becomes the smallest one that holds it, and never more than --memory-budget. Of several targets each holds',
     parse: duration(1, 3_600_000),
   }),

@@ -2,7 +2,7 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { JobTiming } from '../protocol/engine-messages.js';
 import { SECONDS } from './buckets.js';
-import type { OnTime, TokenTimes } from './token-times.js';
+import type { TokenTimes } from './token-times.js';
 
 interface HttpRequestSample {
   route: string;
@@ -96,7 +96,7 @@ const PARTS = {
   inference: 'passes, and waits for their experts',
 };
 
-export function createJobTimes(registry: Registry, onTime?: OnTime): JobTimes {
+export function createJobTimes(registry: Registry): JobTimes {
   const jobSeconds = Object.fromEntries(
     (['queue', 'tokenize', 'inference'] as const).map((part) => [
       part,
@@ -117,7 +117,6 @@ export function createJobTimes(registry: Registry, onTime?: OnTime): JobTimes {
       jobSeconds.queue.observe({ kind }, waitedMs / 1000);
       jobSeconds.tokenize.observe({ kind }, timing.tokenizeMs / 1000);
       jobSeconds.inference.observe({ kind }, timing.inferenceMs / 1000);
-      onTime?.('answer', waitedMs + timing.tokenizeMs + timing.inferenceMs);
     },
   };
 }

@@ -12,7 +12,7 @@ export interface TokenTimes {
 }
 
 /** Called with the milliseconds of what ends now. */
-export type OnTime = (kind: 'answer' | 'firstToken' | 'token', ms: number) => void;
+export type OnTime = (kind: 'firstToken' | 'token', ms: number) => void;
 
 export function createTokenTimes(registry: Registry, onTime?: OnTime): TokenTimes {
   const common = { labelNames: ['kind'] as const, buckets: SECONDS, registers: [registry] };

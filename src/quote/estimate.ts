@@ -46,8 +46,10 @@ export interface Load {
   sequences: number;
   /** Of prompts that have no token yet. */
   promptTokens: number;
-  /** Jobs that generate. When one ends, another like it is expected to come. */
-  others: readonly Pick<Asked, 'promptTokens' | 'steps'>[];
+  /** Prompts that come in a step: when a job that generates ends, another like it is expected. */
+  coming: number;
+  /** Mean tokens of such a prompt. */
+  comingTokens: number;
 }
 
 export interface Estimate {
@@ -98,10 +100,7 @@ export function estimate(
   const steps = Math.max(0, asked.steps - (last === 0 ? 1 : 0));
   const queueSeconds = running + ahead;
   const before = queueSeconds + prompt.seconds + labels.seconds;
-  const coming = load.others.reduce(
-    (sum, other) => sum + passes(0, other.promptTokens, 0).seconds / other.steps,
-    0,
-  );
+  const coming = load.coming > 0 ? load.coming * passes(0, load.comingTokens, 0).seconds : 0;
   const shared = asked.sequences > 0 ? step(load.sequences).seconds + coming : 0;
   const alone = asked.sequences > 0 ? step(0) : { needed: 0, bytes: 0 };
   return {

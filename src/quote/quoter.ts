@@ -148,14 +148,16 @@ export class Quoter {
   }
 
   #load(): Load {
-    const load = { sequences: 0, promptTokens: 0 };
-    const others: Asked[] = [];
+    const load = { sequences: 0, promptTokens: 0, coming: 0, comingTokens: 0 };
     for (const { asked, begun } of this.#open.values()) {
       if (begun) load.sequences += asked.sequences;
       else load.promptTokens += asked.promptTokens + asked.labelTokens;
-      if (asked.steps > 0) others.push(asked);
+      if (asked.steps === 0) continue;
+      load.coming += 1 / asked.steps;
+      load.comingTokens += asked.promptTokens / asked.steps;
     }
-    return { ...load, others };
+    if (load.coming > 0) load.comingTokens = Math.round(load.comingTokens / load.coming);
+    return load;
   }
 }
 

@@ -5,7 +5,7 @@ import { limitsOf, type RequestLimits } from '../tasks/shared/request-checks.js'
 import type { Answers } from '../tasks/task.js';
 import { type ServerContext, selectModel, withModel } from './context.js';
 import { requireExperts } from './middleware/auth.js';
-import { answeredQuote, isQuote } from './quotes.js';
+import { answeredQuote, isQuote, refuseToLoad } from './quotes.js';
 import { runJob } from './run-job.js';
 import { type StreamStyle, streamAnswer } from './stream-answer.js';
 
@@ -24,6 +24,7 @@ export async function answerRequest(
   style: StreamStyle,
 ): Promise<void> {
   const served = selectModel(context, asked);
+  if (isQuote(res)) refuseToLoad(served);
   await withModel(context, served, res, async (model) => {
     const { job, answers } = prepare(model, limitsOf(model, served.options));
     requireExperts(res, served.keys, job);

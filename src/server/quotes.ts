@@ -9,14 +9,33 @@ import { control, type ModelContext } from './context.js';
 /** Answers of a kind before requests are refused by quotes, which rest on the model's shape until then. */
 const LEAST_ANSWERS = 8;
 
+/** Quotes that are made at a time, because the queue does not bound the texts that the tokenizer reads for them. */
+const MOST_OPEN = 16;
+const open = new WeakMap<ModelContext, number>();
+
 /** Whether the request wants its quote and no answer. */
 export function isQuote(res: Response): boolean {
   return res.locals.quote === true;
 }
 
+/** Throws not_ready where a quote would load the model. */
+export function refuseToLoad({ engine }: ModelContext): void {
+  if (engine.state.phase !== 'idle') return;
+  const message = 'The model is not loaded, and a quote loads none: send the request itself';
+  throw new SidaError({ code: 'not_ready', message, read: true });
+}
+
 /** What the request would cost if it came now. The queue before the engine counts, too. */
 async function quoteOf(context: ModelContext, job: JobRequest): Promise<Quote> {
-  const { quote } = await control(context, { kind: 'quote', job });
+  const running = open.get(context) ?? 0;
+  if (running >= MOST_OPEN) {
+    const message = `${MOST_OPEN} quotes are being made; try again later`;
+    throw new SidaError({ code: 'queue_full', message, read: true });
+  }
+  open.set(context, running + 1);
+  const { quote } = await control(context, { kind: 'quote', job }).finally(() => {
+    open.set(context, open.get(context)! - 1);
+  });
   const { waiting, waitMs } = context.queue.stats;
   const wait = waitMs / 1000;
   const later = ({ p50, p90 }: Quote['seconds']) => ({ p50: p50 + wait, p90: p90 + wait });
@@ -54,7 +73,8 @@ export async function refuseByQuote(
     (limitMs ?? Number.POSITIVE_INFINITY) / 1000,
   );
   if (limit === Number.POSITIVE_INFINITY || context.engine.computes === undefined) return;
-  if (context.engine.state.phase !== 'ready') return;
+  // A full queue refuses the request without its text being read.
+  if (context.engine.state.phase !== 'ready' || context.queue.stats.waiting >= context.queueBound) return;
   const quote = await quoteOf(context, job);
   const { seconds, queueSeconds, measured } = quote;
   if (measured < LEAST_ANSWERS || seconds.p50 <= limit) return;

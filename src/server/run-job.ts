@@ -5,7 +5,9 @@ import { ANYONE, type Caller } from '../access/key-ring.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import { type Accepted, hasEnded, type Idempotency, type JobRecord } from '../queue/job-queue.js';
+import { taskOf } from '../tasks/registry.js';
 import type { Ticket } from './admission/admission.js';
+import type { TimeKind } from './budget/target-window.js';
 import type { ModelContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
 import { refuseByQuote } from './quotes.js';
@@ -27,13 +29,20 @@ export async function runJob(
   request: JobRequest,
   { onDelta, abort = new AbortController() }: RunJobOptions = {},
 ): Promise<JobResult> {
-  const { admission, queue, metrics, inFlight } = context;
+  const { admission, queue, metrics, inFlight, keeper } = context;
   const caller = callerOf(res);
   const ticket = await admission.admit(res, request);
   const onClose = () => abort.abort();
   if (res.destroyed) onClose();
   res.once('close', onClose);
   const { count, end } = inFlight.begin(res, request, abort);
+  const begin = performance.now();
+  let told = false;
+  const timed = (kind: TimeKind, cut = false) => {
+    if (taskOf(request).engine.runs !== 'model') return;
+    const now = performance.now();
+    keeper?.window.add(kind, now - begin, now, cut);
+  };
   try {
     const outcome = await refuseByQuote(context, request, context.options.maxQuote)
       .then(() =>
@@ -42,6 +51,7 @@ export async function runJob(
           signal: abort.signal,
           ...(onDelta !== undefined && {
             onDelta: (delta) => {
+              told = true;
               count(delta);
               onDelta(delta);
             },
@@ -49,9 +59,12 @@ export async function runJob(
         }),
       )
       .catch(async (error) => {
+        timed('answer', true);
+        if (onDelta !== undefined && !told) timed('firstToken', true);
         await ticket.failed(SidaError.from(error));
         throw cancelledBy(abort.signal) ?? error;
       });
+    timed('answer');
     await ticket.done(outcome.result);
     metrics.observeOutcome(request.kind, outcome);
     const { timing } = outcome.result;

@@ -44,14 +44,14 @@ export function serverMetrics(models: readonly [MeteredModel, ...MeteredModel[]]
 
 function meter(registry: Registry, { engine, queue, keeper }: MeteredModel) {
   const add = (kind: TimeKind, ms: number) => keeper?.window.add(kind, ms, performance.now());
-  const times = { ...createJobTimes(registry, add), ...createTokenTimes(registry, add) };
+  const times = { ...createJobTimes(registry), ...createTokenTimes(registry, add) };
   copyQueue(registry, queue);
   copyEngine(registry, engine);
   copyGauges(registry, [
     [
       'sida_target_ratio',
       'Measured time over latency target; above 1 it is missed',
-      () => keeper?.kept.ratio ?? 0,
+      () => keeper?.kept.ratio ?? undefined,
     ],
     [
       'sida_target_unmet',

@@ -123,10 +123,12 @@ double PackVerifier::compare(const PanelMatrix& packed, double bound, uint64_t f
   }
   for (size_t panel = 0; panel < packed.panels(); ++panel) {
     const std::byte* at = packed.data + panel * panel_bytes(k, format);
-    const std::string rows_from = matrix + ": rows from " + std::to_string(first_row + panel * kPanelColumns);
-    if (format == kInt8Format && !sums_hold(at, k)) throw damaged(file, rows_from, "the sums of their codes", "others");
+    const auto rows_from = [&] { return matrix + ": rows from " + std::to_string(first_row + panel * kPanelColumns); };
+    if (format == kInt8Format && !sums_hold(at, k)) {
+      throw damaged(file, rows_from(), "the sums of their codes", "others");
+    }
     if (format == kBf16cFormat && !codes_hold(at, k)) {
-      throw damaged(file, rows_from, "escapes in the order of their places", "others");
+      throw damaged(file, rows_from(), "escapes in the order of their places", "others");
     }
   }
   return largest;

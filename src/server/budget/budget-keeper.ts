@@ -17,6 +17,8 @@ const LOOK_MS = 250;
 const PRESSURE_MS = 1_000;
 /** Pause after a change that failed. */
 const AGAIN_MS = 10_000;
+/** As long as no larger budget is tried after one was refused, because other models hold the memory. */
+const REFUSED_MS = 60_000;
 
 /** What changes a budget without a request. */
 export type Keeper = 'target' | 'pressure';
@@ -45,20 +47,24 @@ export class BudgetKeeper {
   #wanted = 0;
   #last: Promise<unknown> = Promise.resolve();
   #ceiling = Number.POSITIVE_INFINITY;
+  #refusedMs = Number.NEGATIVE_INFINITY;
   #lookedMs = Number.NEGATIVE_INFINITY;
   #ratio: number | null = null;
   #by: Keeper | null = null;
   #unmet: string | null = null;
 
-  private constructor({ latencyP95, firstTokenP95, tokensPerSecond, memoryPressure }: Options) {
+  private constructor(
+    { latencyP95, firstTokenP95, tokensPerSecond, memoryPressure }: Options,
+    models: number,
+  ) {
     const token = tokensPerSecond === undefined ? undefined : 1000 / tokensPerSecond;
     this.window = new TargetWindow({ answer: latencyP95, firstToken: firstTokenP95, token });
-    this.#pressure = memoryPressure === 'yield' ? new PressurePolicy() : undefined;
+    this.#pressure = memoryPressure === 'yield' ? new PressurePolicy(models) : undefined;
   }
 
-  /** Undefined where the options leave the budget as it is. */
-  static of(options: Options): BudgetKeeper | undefined {
-    const keeper = new BudgetKeeper(options);
+  /** Undefined where the options leave the budget as it is. `models`: of the server. */
+  static of(options: Options, models: number): BudgetKeeper | undefined {
+    const keeper = new BudgetKeeper(options, models);
     return keeper.window.hasTarget || keeper.#pressure !== undefined ? keeper : undefined;
   }
 
@@ -75,9 +81,16 @@ export class BudgetKeeper {
 
   /** An operator has set the budget: it is the cap from now on. */
   setCap(bytes: number): void {
-    this.#cap = this.#held = this.#wanted = bytes;
-    this.#controller = new TargetController(bytes);
+    this.#cap = bytes;
+    this.#hold(bytes);
+    this.#refusedMs = Number.NEGATIVE_INFINITY;
+    this.#ratio = this.#unmet = null;
     this.window.begin(performance.now());
+  }
+
+  #hold(bytes: number): void {
+    this.#held = this.#wanted = bytes;
+    this.#controller = new TargetController(bytes);
   }
 
   /** Looks at the engine until the signal aborts. */
@@ -101,7 +114,8 @@ export class BudgetKeeper {
   async #look({ plan, usage }: ModelInfo, change: Change, logger: Logger): Promise<void> {
     if (this.#cap === 0) this.setCap(usage.budgetBytes);
     const now = performance.now();
-    const range = { least: plan.smallest, most: Math.min(this.#cap, plan.resident) };
+    const refused = now - this.#refusedMs < REFUSED_MS ? this.#held : Number.POSITIVE_INFINITY;
+    const range = { least: plan.smallest, most: Math.min(this.#cap, plan.resident, refused) };
     if (this.#pressure !== undefined && now - this.#lookedMs >= PRESSURE_MS) {
       this.#lookedMs = now;
       this.#ceiling = this.#pressure.ceiling(memoryNow(), this.#held, range);
@@ -115,13 +129,20 @@ export class BudgetKeeper {
     const budget = Math.min(this.#wanted, this.#ceiling);
     const by = budget < this.#wanted ? 'pressure' : budget < this.#cap ? 'target' : null;
     if (budget !== this.#held) {
-      this.#held = await change(budget, by ?? this.#by ?? 'target');
+      try {
+        this.#held = await change(budget, by ?? this.#by ?? 'target');
+      } catch (error) {
+        this.#refusedMs = now;
+        this.#hold(this.#held);
+        throw error;
+      }
       this.window.begin(performance.now());
     }
     this.#by = by;
   }
 
   #reason(resident: number): string {
+    if (performance.now() - this.#refusedMs < REFUSED_MS) return 'a larger budget was refused';
     if (this.#ceiling < this.#cap) return 'the machine is short of memory';
     if (this.#cap >= resident) return 'every expert is in memory';
     return `the cap is ${formatBytes(this.#cap)}`;

@@ -21,16 +21,22 @@ export class PressurePolicy {
   /** Infinite while memory is not short. */
   #ceiling = Number.POSITIVE_INFINITY;
   #ease = 0;
+  readonly #models: number;
+
+  /** Each of `models` gives and takes its share of what is short or free. */
+  constructor(models = 1) {
+    this.#models = models;
+  }
 
   /** The largest budget that may be held now, where `budget` is held. */
   ceiling({ freeBytes, stalled }: MemoryNow, budget: number, { least, most }: BudgetRange): number {
     const step = Math.ceil(STEP * most);
     if (freeBytes < FREE.low || stalled >= STALLED.short) {
-      const give = Math.max(FREE.high - freeBytes, step);
+      const give = Math.max((FREE.high - freeBytes) / this.#models, step);
       this.#ceiling = Math.max(least, Math.min(this.#ceiling, budget) - give);
       this.#ease = 0;
     } else if (this.#ceiling < most) {
-      const spare = freeBytes - FREE.high;
+      const spare = (freeBytes - FREE.high) / this.#models;
       this.#ease = spare > step && stalled < STALLED.ease ? this.#ease + 1 : 0;
       if (this.#ease >= EASE.first) {
         this.#ceiling += Math.min(spare, step);

@@ -25,9 +25,14 @@ export class TargetWindow {
     return TIMES.some((kind) => this.#targets[kind] !== undefined);
   }
 
-  /** A time that ends now. One that began with another budget does not count. */
-  add(kind: TimeKind, ms: number, nowMs: number): void {
-    if (this.#targets[kind] !== undefined && nowMs - ms >= this.#heldMs) this.#times[kind].push(ms);
+  /**
+   * A time that ends now. One that began with another budget does not count. One that was cut short, because its client
+   * left or its deadline passed, counts if it had missed the target by then.
+   */
+  add(kind: TimeKind, ms: number, nowMs: number, cut = false): void {
+    const target = this.#targets[kind];
+    if (target === undefined || nowMs - ms < this.#heldMs || (cut && ms <= target)) return;
+    this.#times[kind].push(ms);
   }
 
   /** Another budget is held from now on. */

@@ -41,3 +41,18 @@ it('gives back when tasks wait for memory, however much is free', () => {
   expect(policy.ceiling(stalled, 950 * MIB, RANGE)).toBe(900 * MIB);
   expect(policy.ceiling({ ...stalled, stalled: 5 }, 900 * MIB, RANGE)).toBe(900 * MIB);
 });
+
+it('shares what is short and what is free among the models of a server', () => {
+  const [alone, shared] = [new PressurePolicy(), new PressurePolicy(4)];
+  const short = { freeBytes: 112 * MIB, stalled: 0 };
+  expect(alone.ceiling(short, RANGE.most, RANGE)).toBe(600 * MIB);
+  expect(shared.ceiling(short, RANGE.most, RANGE)).toBe(900 * MIB);
+  // 120 MiB are free beyond what stays free: less than a step for each of four.
+  const free = { freeBytes: 632 * MIB, stalled: 0 };
+  for (let second = 0; second < 20; second += 1) {
+    alone.ceiling(free, 600 * MIB, RANGE);
+    shared.ceiling(free, 900 * MIB, RANGE);
+  }
+  expect(alone.ceiling(free, 600 * MIB, RANGE)).toBeGreaterThan(600 * MIB);
+  expect(shared.ceiling(free, 900 * MIB, RANGE)).toBe(900 * MIB);
+});

@@ -65,6 +65,39 @@ describe('POST /v1/quote', () => {
     await Promise.all(waiting);
   });
 
+  it('loads no model', async () => {
+    await start();
+    server.engine.state = { phase: 'idle', detail: 'idle' };
+    const asked: string[] = [];
+    server.engine.onControl = ({ kind }) => {
+      asked.push(kind);
+      throw new Error('not loaded');
+    };
+    const { status, json } = await server.post('/v1/quote', {
+      path: '/v1/completions',
+      body: { prompt: 'a' },
+    });
+    expect([status, json.error.message]).toEqual([503, expect.stringContaining('not loaded')]);
+    expect(asked).toEqual([]);
+  });
+
+  it('makes no more than 16 at a time, since the queue does not bound them', async () => {
+    await start();
+    let answer = () => {};
+    const ready = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    server.engine.onControl = (({ kind }: { kind: string }) =>
+      ready.then(() => ({ kind, quote: QUOTE }))) as never;
+    const ask = () => server.post('/v1/quote', { path: '/v1/completions', body: { prompt: 'a' } });
+    const all = Array.from({ length: 17 }, ask);
+    expect((await Promise.race(all)).json.error.code).toBe('queue_full');
+    answer();
+    const answers = await Promise.all(all);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(16);
+    expect((await ask()).status).toBe(200);
+  });
+
   it('names the paths that it takes, and the faults of a body as its route does', async () => {
     await start();
     const ask = (path: string, body: object) => server.post('/v1/quote', { path, body });
@@ -141,4 +174,24 @@ describe('--max-quote', () => {
     expect((await job({})).status).toBe(202);
     expect((await job({ max_seconds: 1 })).json.error.code).toBe('too_expensive');
   });
+});
+
+it('leaves the text of a request unread that a full queue refuses', async () => {
+  await start({ maxQuote: '5s', queueBound: '1' });
+  const waiting: Promise<unknown>[] = [];
+  server.engine.script = undefined;
+  const quoted: string[] = [];
+  server.engine.onControl = ({ kind }) => {
+    quoted.push(kind);
+    return { kind: 'quote', quote: { ...QUOTE, seconds: { p50: 1, p90: 2 } } };
+  };
+  for (let i = 0; i < 3; i += 1) waiting.push(server.post('/v1/completions', { prompt: 'a' }));
+  await expect.poll(() => server.queue.stats.waiting).toBe(1);
+  const before = quoted.length;
+  const { json } = await server.post('/v1/completions', { prompt: 'a' });
+  expect(json.error.code).toBe('queue_full');
+  expect(quoted.length).toBe(before);
+  server.engine.script = (run) => run.finish();
+  for (const run of server.engine.runs) run.finish();
+  await Promise.all(waiting);
 });

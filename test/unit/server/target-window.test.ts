@@ -36,3 +36,13 @@ it('leaves out what began with another budget', () => {
   }
   expect(window.take(2000)).toBe(0.8);
 });
+
+it('counts what was cut short when it had missed the target, and else leaves it out', () => {
+  const window = new TargetWindow({ answer: 100 });
+  window.begin(0);
+  for (let i = 0; i < 40; i += 1) {
+    window.add('answer', 90, 500, true);
+    window.add('answer', 250, 500, true);
+  }
+  expect(window.take(2000)).toBe(2.5);
+});

@@ -4,6 +4,7 @@ import { KeyRing } from '../../../src/access/key-ring.js';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';
 import { MemoryQueue } from '../../../src/queue/memory/memory-queue.js';
 import { recordKeptJob } from '../../../src/queue/queue-metrics.js';
+import { BudgetKeeper } from '../../../src/server/budget/budget-keeper.js';
 import type { ServedModel } from '../../../src/server/context.js';
 import { type RunningServer, startServer } from '../../../src/server/http-server.js';
 import { serverMetrics } from '../../../src/server/server-metrics.js';
@@ -21,12 +22,15 @@ export class TestServer {
   readonly engines: ScriptedEngine[];
   readonly queues: MemoryQueue[];
   readonly log: Record<string, unknown>[];
+  /** Of the first model. */
+  readonly keeper: BudgetKeeper | undefined;
   readonly running: RunningServer;
 
   private constructor(
     engines: ScriptedEngine[],
     queues: MemoryQueue[],
     log: Record<string, unknown>[],
+    keeper: BudgetKeeper | undefined,
     running: RunningServer,
   ) {
     this.engine = engines[0]!;
@@ -34,6 +38,7 @@ export class TestServer {
     this.engines = engines;
     this.queues = queues;
     this.log = log;
+    this.keeper = keeper;
     this.running = running;
   }
 
@@ -61,7 +66,8 @@ export class TestServer {
         answers: options.jobResults,
         onKeptEnd: (record) => recordKeptJob(record, metrics[i], logger),
       });
-      return { name, engine, queue, queueBound, options };
+      const keeper = BudgetKeeper.of(options, names.length);
+      return { name, engine, queue, queueBound, options, keeper };
     });
     const metrics = serverMetrics(parts as [(typeof parts)[number]]);
     const models = parts.map((part, i) => ({ ...part, metrics: metrics[i]! })) as unknown as [ServedModel];
@@ -69,6 +75,7 @@ export class TestServer {
       parts.map(({ engine }) => engine),
       parts.map(({ queue }) => queue),
       log,
+      parts[0]!.keeper,
       await startServer({ models, options, keys, logger, metrics: metrics[0], sharedBudget }),
     );
   }

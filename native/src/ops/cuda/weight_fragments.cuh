@@ -104,6 +104,7 @@ struct Bf16cWeights : Bf16Weights {
     for (uint32_t i = starts[0]; i < end; ++i) {
       const uint32_t place = escapes[i] >> 8, input = place / kPanelColumns % kEscapeInputs;
       const uint32_t column = place % kPanelColumns;
+      if (place / kPanelColumns >= k) continue;
       if (input / kCodedInputs != lane % 4 || column / 4 != lane / 4) continue;
       const uint32_t shift = input % 2 * 16 + 7;
 #pragma unroll
