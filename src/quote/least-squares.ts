@@ -8,10 +8,10 @@ export function withObservation(fit: Fit, [x, y, z]: readonly [number, number, n
   return [x * x, x * y, y * y, x * z, y * z].map((each, i) => kept * fit[i]! + each) as Fit;
 }
 
-/** Returns undefined where the observations do not tell the features apart. */
-export function solve([xx, xy, yy, xz, yz]: Fit): [number, number] | undefined {
+/** Returns undefined where the observations do not tell the features apart: they differ by too small a share. */
+export function solve([xx, xy, yy, xz, yz]: Fit, apart = 1e-3): [number, number] | undefined {
   const det = xx * yy - xy * xy;
-  if (!(det > 1e-3 * xx * yy)) return undefined;
+  if (!(det > apart * xx * yy)) return undefined;
   const [a, b] = [(xz * yy - yz * xy) / det, (yz * xx - xz * xy) / det];
   if (b < 0) return [xz / xx, 0];
   return a < 0 ? [0, yz / yy] : [a, b];

@@ -13,6 +13,9 @@ const FEW = 10;
 /** Before any answer, 90 % are expected to take no more than so many times the estimate. */
 const UNMEASURED = 2;
 
+/** Estimates that are more alike tell noise alone: a constant part from the rest. */
+const APART = 0.05;
+
 const FIGURES = ['firstSeconds', 'seconds', 'needed', 'bytes'] as const;
 type Figure = (typeof FIGURES)[number];
 
@@ -168,8 +171,10 @@ function correction(pairs: readonly Pair[]): (told: number, share: number) => nu
     ? undefined
     : solve(
         pairs.reduce((sums, [told, took]) => withObservation(sums, [1 / told, 1, took / told], 1), NO_FIT),
+        APART,
       );
-  const [fixed, factor] = fit ?? [0, 1];
+  // A line that does not rise would quote a long request as a short one.
+  const [fixed, factor] = fit !== undefined && fit[1] > 0 ? fit : [0, 1];
   const middle = (told: number) => fixed + factor * told;
   const left = pairs.map(([told, took]) => took / Math.max(Number.MIN_VALUE, middle(told)));
   return (told, share) =>

@@ -155,3 +155,13 @@ it('expects others that end to be followed by others like them', () => {
   // A prompt of 320 tokens takes ten passes of 50 ms, and comes every five passes.
   expect(beside(320)).toBeGreaterThan(2 * beside(1));
 });
+
+it('quotes more for more tokens after answers that were alike and noisy', () => {
+  const made = quoter();
+  // The longer of two requests that differ a little took less, by chance.
+  for (let job = 0; job < 24; job += 1)
+    run(made, job, [input(20, job % 2 === 0 ? 24 : 28)], job % 2 === 0 ? 1.3 : 0.8);
+  const [few, many] = [8, 200].map((most) => made.quote('chat', [input(30, most)], 0).seconds);
+  expect(many!.p50).toBeGreaterThan(10 * few!.p50);
+  expect(many!.p90).toBeGreaterThan(10 * few!.p90);
+});
