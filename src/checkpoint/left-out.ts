@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const ADAPTER = 'adapter_model.safetensors';
 const MOST_PARTS = 8;
-/** No part of its own: transformers computes these buffers anew, and the config has the factors of `rope_freqs`. */
+/** Buffers that hold no weights: transformers computes them anew, and the config has the factors of `rope_freqs`. */
 const BUFFER = /^rope_freqs\.weight$|\.(?:inv_freq|position_ids)$/;
 
 /** One line, or undefined where all of it is served. `others` are names of tensors that the model does not use. */

@@ -65,9 +65,9 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
   }
   const kept = (['latencyP95', 'firstTokenP95', 'tokensPerSecond'] as const).find((name) => options[name]);
   const yields = options.memoryPressure === 'yield';
-  if (options.worker === 'none' && (kept !== undefined || yields)) {
+  if (options.worker === 'none' && yields) {
     throw new UsageError(
-      `The "--${SERVE_OPTIONS[kept ?? 'memoryPressure'].flag}" option changes the budget of an engine, and the "--worker" option is none: leave one of them out`,
+      'The "--memory-pressure" option changes the budget of an engine, and the "--worker" option is none: leave one of them out',
     );
   }
   if (options.redis !== undefined && kept !== undefined) {

@@ -113,7 +113,7 @@ export class JobRunner {
     });
   }
 
-  /** What the job would cost if it began now. Rejects as a run would. */
+  /** What the job would cost if it began now. Refuses texts and routing as a run does; compiles no grammar. */
   async quote(request: JobRequest): Promise<Quote> {
     const begin = clockMs();
     const { limits, encoder, quoter } = this.#options;

@@ -12,7 +12,7 @@ export interface Quote {
   maxTokens: number;
   /** Experts that its passes need, each counted once a pass and layer. */
   experts: Quantiles;
-  /** Bytes of those of them that must be loaded. */
+  /** Bytes of the needed experts that must be loaded. */
   bytes: Quantiles;
   firstSeconds: Quantiles;
   seconds: Quantiles;
@@ -32,8 +32,9 @@ export interface PassSums {
   passes: number;
   needed: number;
   missed: number;
-  /** Experts needed beyond those of one token, and how many more there would be if routing were even. */
+  /** Experts that passes needed beyond the experts of one token. */
   moreNeeded: number;
+  /** The same number if routing were even. */
   moreEven: number;
   stallSeconds: number;
   /** The share of misses, of the experts needed, by a constant and by the needed share of all experts. */

@@ -98,10 +98,16 @@ export class PassMeter {
 
 /** Different experts that so many tokens need in all layers together where every choice is equally likely. */
 function evenNeed({ layerExperts, topK }: StackCost, tokens: number): number {
-  return layerExperts.reduce((sum, experts) => {
-    const missed = Math.max(0, 1 - topK / experts) ** tokens;
-    return sum + experts * (1 - missed);
-  }, 0);
+  let sum = 0;
+  let last = 0;
+  let needed = 0;
+  for (const experts of layerExperts) {
+    // Layers are mostly alike, and each pass asks.
+    if (experts !== last) needed = experts * (1 - Math.max(0, 1 - topK / experts) ** tokens);
+    last = experts;
+    sum += needed;
+  }
+  return sum;
 }
 
 function allOf({ layerExperts }: StackCost): number {

@@ -27,15 +27,7 @@ export function refuseToLoad({ engine }: ModelContext): void {
 
 /** What the request would cost if it came now. The queue before the engine counts, too. */
 async function quoteOf(context: ModelContext, job: JobRequest): Promise<Quote> {
-  const running = open.get(context) ?? 0;
-  if (running >= MOST_OPEN) {
-    const message = `${MOST_OPEN} quotes are being made; try again later`;
-    throw new SidaError({ code: 'queue_full', message, read: true });
-  }
-  open.set(context, running + 1);
-  const { quote } = await control(context, { kind: 'quote', job }).finally(() => {
-    open.set(context, open.get(context)! - 1);
-  });
+  const { quote } = await control(context, { kind: 'quote', job });
   const { waiting, waitMs } = context.queue.stats;
   const wait = waitMs / 1000;
   const later = ({ p50, p90 }: Quote['seconds']) => ({ p50: p50 + wait, p90: p90 + wait });
@@ -48,14 +40,24 @@ async function quoteOf(context: ModelContext, job: JobRequest): Promise<Quote> {
   };
 }
 
-/** The answer of /v1/quote. The texts that were encoded for it are charged as those of a refused request. */
+/** The answer of /v1/quote. Charges the texts that were encoded for it, as of a refused request. */
 export async function answeredQuote(context: ModelContext, res: Response, job: JobRequest): Promise<object> {
-  const ticket = await context.admission.admit(res, job);
+  const running = open.get(context) ?? 0;
+  if (running >= MOST_OPEN) {
+    const message = `${MOST_OPEN} quotes are being made; try again later`;
+    throw new SidaError({ code: 'queue_full', message, read: true });
+  }
+  open.set(context, running + 1);
   try {
-    const quote = await quoteOf(context, job);
-    return { object: 'quote', model: context.engine.model!.name, ...quoteAnswer(quote) };
+    const ticket = await context.admission.admit(res, job);
+    try {
+      const quote = await quoteOf(context, job);
+      return { object: 'quote', model: context.engine.model!.name, ...quoteAnswer(quote) };
+    } finally {
+      await ticket.failed(new SidaError({ code: 'cannot_run', message: 'A quote runs nothing', read: true }));
+    }
   } finally {
-    await ticket.failed(new SidaError({ code: 'cannot_run', message: 'A quote runs nothing', read: true }));
+    open.set(context, open.get(context)! - 1);
   }
 }
 

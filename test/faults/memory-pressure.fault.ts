@@ -1,4 +1,4 @@
-// Another program takes the memory of the server's cgroup: the server gives way, and takes it again.
+// Another program takes memory of the server's cgroup. The server gives memory back, and later takes it again.
 import { execFile } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { promisify } from 'node:util';

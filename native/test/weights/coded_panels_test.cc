@@ -119,7 +119,7 @@ TEST_CASE("bf16c: as many escapes as have room are kept, and one more is refused
               "invalid_request");
 }
 
-TEST_CASE("bf16c: what cannot be a panel is told from one") {
+TEST_CASE("bf16c: a panel with wrong bases, starts or escapes is refused") {
   constexpr size_t n = 32, k = 100;
   const std::vector<std::byte> sound = packed(coded_rows(n, k, 3), n, k, kBf16cFormat);
   REQUIRE(escapes_of(sound, k) == most_escapes(k));

@@ -126,14 +126,15 @@ export class BudgetKeeper {
       this.#wanted = this.#controller!.next(ratio, { ...range, most: Math.min(range.most, this.#ceiling) });
       this.#tell(this.#controller!.unmet ? this.#reason(plan.resident) : null, logger);
     }
-    const budget = Math.min(this.#wanted, this.#ceiling);
+    const budget = Math.min(this.#wanted, this.#ceiling, refused);
     const by = budget < this.#wanted ? 'pressure' : budget < this.#cap ? 'target' : null;
     if (budget !== this.#held) {
       try {
         this.#held = await change(budget, by ?? this.#by ?? 'target');
       } catch (error) {
         this.#refusedMs = now;
-        this.#hold(this.#held);
+        // The controller must not count a budget that was not held. Without a target, the cap stays wanted.
+        if (this.window.hasTarget) this.#hold(this.#held);
         throw error;
       }
       this.window.begin(performance.now());

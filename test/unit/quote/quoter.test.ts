@@ -7,7 +7,7 @@ import { Quoter } from '../../../src/quote/quoter.js';
 import type { PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
 
 const STACK: StackCost = { layerExperts: [8, 8], topK: 2, dense: 9_600, expertBytes: 100 };
-/** A pass of one token takes 10 ms and needs 4 experts, of which one of four misses. */
+/** A pass of one token takes 10 ms and needs 4 experts. One of the 4 is not resident. */
 const STEP = {
   ...{ passes: 50, needed: 200, missed: 50, moreNeeded: 0, moreEven: 0, stallSeconds: 0 },
   misses: NO_FIT,

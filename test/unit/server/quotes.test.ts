@@ -176,6 +176,18 @@ describe('--max-quote', () => {
   });
 });
 
+it('bounds no requests that are compared with --max-quote', async () => {
+  await start({ maxQuote: '60s' });
+  server.engine.onControl = (({ kind }: { kind: string }) =>
+    new Promise((resolve) => {
+      setTimeout(() => resolve({ kind, quote: QUOTE }), 300);
+    })) as never;
+  const all = await Promise.all(
+    Array.from({ length: 40 }, () => server.post('/v1/completions', { prompt: 'a' })),
+  );
+  expect(all.map(({ status }) => status)).toEqual(new Array(40).fill(200));
+});
+
 it('leaves the text of a request unread that a full queue refuses', async () => {
   await start({ maxQuote: '5s', queueBound: '1' });
   const waiting: Promise<unknown>[] = [];

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { TargetController } from '../../../src/server/budget/target-controller.js';
 
 const RANGE = { least: 1e9, most: 10e9 };
-/** Windows of a busy server are a second long, those of a slow one two and a half. */
+/** A busy server has windows of one second. A slow server has windows of 2.5 seconds. */
 const WINDOW_SECONDS = 1;
 
 type Plant = (budget: number, load: number) => number;

@@ -1,5 +1,5 @@
-// bf16c weights as bf16: 32 inputs at a time in the L1 cache where a panel is read once, else the whole panel. Then
-// products are those of bf16. See float_kernels_impl.h.
+// Decodes bf16c weights to bf16, so that the bf16 kernels multiply them: 32 inputs at a time in the L1 cache where a
+// panel is read once, else the whole panel. See float_kernels_impl.h.
 
 #pragma once
 
@@ -82,7 +82,7 @@ class DecodedSteps {
   alignas(64) std::byte decoded_[kDecodedSteps * kPanelStepBytes];
 };
 
-/// The same of bf16.
+/// The next kDecodedSteps steps of a panel of bf16, which needs no decoding.
 class PlainSteps {
  public:
   PlainSteps(const std::byte* panel, size_t) : panel_(panel) {}
