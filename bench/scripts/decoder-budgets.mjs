@@ -26,6 +26,7 @@ const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR[,DIR…] [option
   --warm-prompt                  the prompt runs once before it is measured
   --bound                        how far prompts are from max(computing, one read of the experts they need): the last
                                  budget must be 100%, and the prompt is warm
+  --expert-peers HOST:PORT       each budget also with this expert peer, of expert-peers.mjs
   --save NAME                    the result is bench/results/NAME.json; default: only printed
 By the default policy, without tables.`;
 
@@ -44,6 +45,7 @@ const values = scriptOptions(HELP, {
   activations: 'f32',
   'warm-prompt': false,
   bound: false,
+  'expert-peers': undefined,
   rounds: '1',
   save: undefined,
   only: undefined,
@@ -65,9 +67,14 @@ function readIds() {
   return ids.map((id) => id % vocab);
 }
 
-function measure(budget, ids) {
+/** `peer`: HOST:PORT; empty or undefined without one. */
+function measure(budget, peer, ids) {
   const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device, activations };
-  const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: values['host-budget'] });
+  const [host, port] = (peer ?? '').split(':');
+  const engine = openEngine({
+    ...{ ...limits, pack, memoryBudget: budget, hostBudget: values['host-budget'] },
+    ...(peer && { expertPeers: [{ host, port: Number(port) }] }),
+  });
   const digest = createHash('sha256');
   const needed = new Set();
   const run = (tokens, sequence = 1) => {
@@ -106,6 +113,7 @@ function measure(budget, ids) {
     bytesPerToken: sum('bytesMoved', decoded) / decoded.length,
     stallShare: sum('stallNs', decoded) / sum('passNs', decoded),
     hits: sum('resident', decoded) / sum('needed', decoded),
+    ...(peer && { byPeers: sum('peer', decoded) / sum('needed', decoded) }),
     logits: digest.digest('hex'),
   };
   engine.close();
@@ -130,26 +138,32 @@ async function readRate(directory) {
 }
 
 if (values.only !== undefined) {
-  process.once('message', (ids) => process.send(measure(values.only, ids), () => process.disconnect()));
+  process.once('message', (ids) =>
+    process.send(measure(values.only, values['expert-peers'], ids), () => process.disconnect()),
+  );
 } else {
   const ids = readIds();
   const results = [];
   const packs = pack.split(',');
-  const places = packs.flatMap((dir) => values.budgets.split(',').map((budget) => ({ dir, budget })));
+  const peers = values['expert-peers'] === undefined ? [''] : ['', values['expert-peers']];
+  const places = packs.flatMap((dir) =>
+    values.budgets.split(',').flatMap((budget) => peers.map((peer) => ({ dir, budget, peer }))),
+  );
   const samples = places.map(() => []);
   for (let i = 0; i < Number(values.rounds) * places.length; i++) {
-    const { dir, budget } = places[i % places.length];
-    const own = [...process.argv.slice(2), '--only', budget, '--pack', dir];
+    const { dir, budget, peer } = places[i % places.length];
+    const own = [...process.argv.slice(2), '--only', budget, '--pack', dir, '--expert-peers', peer];
     const child = fork(new URL(import.meta.url).pathname, own);
     child.send(ids);
     const result = await new Promise((resolve, reject) => {
       child.once('message', resolve);
       child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
     });
-    samples[i % places.length].push({ ...(packs.length > 1 && { pack: basename(dir) }), ...result });
+    samples[i % places.length].push({ ...(peer !== '' && { peer }), ...(packs.length > 1 && { pack: basename(dir) }), ...result });
     const { slots, experts, decodeTokensPerSecond, bytesPerToken, logits } = result;
     const speed = `${decodeTokensPerSecond.toFixed(2)} tokens/s, ${formatBytes(Math.round(bytesPerToken))} a token`;
-    console.log(`${budget}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
+    const beside = peer === '' ? '' : `, peer ${peer}`;
+    console.log(`${budget}${beside}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
   }
   results.push(...samples.map((of) => medians(of)));
   const reference = results.at(-1);

@@ -3,6 +3,7 @@
  * layers over all stacks, first stack first.
  */
 import type { ModelShape, PackFormats } from './pack-types.js';
+import type { PeerAddress, PeerLink } from './peer-types.js';
 
 /** The settings that determine the size of the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
@@ -101,6 +102,11 @@ export interface EngineOptions extends BatchLimits {
   readChunkBytes?: number;
   /** Which experts are evicted; default farthest-next-use. */
   policy?: EvictionPolicyName;
+  /** Expert peers, which compute experts that are not on the device; default none. Needs the cpu device. */
+  expertPeers?: readonly PeerAddress[];
+  /** What the peers must have, too. */
+  peerKey?: string;
+  peerIdentity?: string;
 }
 
 /**
@@ -212,12 +218,13 @@ export interface NativeBatch {
 }
 
 /** How a layer found an expert that it needed. An index is the value of an EXPERT_* constant. */
-export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand'] as const;
+export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand', 'peer'] as const;
 export const EXPERT_UNUSED = 0;
 export const EXPERT_RESIDENT = 1;
 export const EXPERT_PREFETCHED = 2;
 export const EXPERT_LATE = 3;
 export const EXPERT_ON_DEMAND = 4;
+export const EXPERT_PEER = 5;
 
 export interface RunStats {
   needed: number;
@@ -225,6 +232,8 @@ export interface RunStats {
   prefetched: number;
   late: number;
   onDemand: number;
+  /** Asked of a peer, which answered. */
+  peer: number;
   prefetchesBegun: number;
   /** Of those, prefetches for what routers named ahead. */
   prefetchesForeseen: number;
@@ -234,8 +243,9 @@ export interface RunStats {
   prefetchesWasted: number;
   /** Bytes transferred to the device. */
   bytesMoved: number;
-  /** Time that the pass waited for experts. */
+  /** Time that the pass waited for experts, and of it for answers of peers. */
   stallNs: number;
+  peerWaitNs: number;
   /** Reads that ended during the pass, and their bytes. A read may cover a part of an expert, or several experts. */
   diskReads: number;
   diskBytes: number;
@@ -386,6 +396,7 @@ export interface DeviceUsage {
   host: { budgetBytes: number; usedBytes: number; experts: number };
   /** How the expert file is read. A rate of 0 was not measured. */
   disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number };
+  peers: PeerLink[];
 }
 
 /** Not thread-safe: the same thread must open, use and close it. Calls block. */

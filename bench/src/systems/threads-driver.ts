@@ -37,7 +37,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const failed = new Promise<never>((_, reject) => {
     fail = (error) => reject(error);
   });
-  const starting = startThreads({ config, pack, weights, predictor, onError: fail });
+  const starting = startThreads({ config, pack, weights, peerIdentity: '', predictor, onError: fail });
   const { inference, hashBuilder, queue, handOn, opened } = await Promise.race([starting, failed]);
   const { shape, plan, usage } = opened;
 

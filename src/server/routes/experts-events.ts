@@ -132,6 +132,7 @@ function totalsOf(counters: EngineCounters | undefined): z.infer<typeof ExpertsE
     prefetched: counters?.expertsPrefetched ?? 0,
     late: counters?.expertsLate ?? 0,
     on_demand: counters?.expertsOnDemand ?? 0,
+    peer: counters?.expertsPeer ?? 0,
     active_sequences: counters?.activeSequences ?? 0,
     waiting_inputs: counters?.waitingInputs ?? 0,
   };

@@ -170,6 +170,7 @@ export const ExpertsEvent = z
         prefetched: z.number(),
         late: z.number(),
         on_demand: z.number(),
+        peer: z.number(),
         active_sequences: z.number(),
         waiting_inputs: z.number(),
       })
