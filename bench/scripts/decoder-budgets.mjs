@@ -113,7 +113,7 @@ function measure(budget, peer, ids) {
     bytesPerToken: sum('bytesMoved', decoded) / decoded.length,
     stallShare: sum('stallNs', decoded) / sum('passNs', decoded),
     hits: sum('resident', decoded) / sum('needed', decoded),
-    ...(peer && { byPeers: sum('peer', decoded) / sum('needed', decoded) }),
+    ...(peer && { network: engine.usage().peers[0], byPeers: sum('peer', decoded) / sum('needed', decoded) }),
     logits: digest.digest('hex'),
   };
   engine.close();

@@ -19,7 +19,10 @@ constexpr uint32_t kRateBytes = 256 << 10;
 constexpr int kRoundTrips = 8;
 /// Before the first measurement: 10 GB/s of weights.
 constexpr double kFirstSecondsPerWork = 1e-10;
-constexpr double kLearnRate = 0.1;
+/// How far one observation moves a figure. One that took a thousand times as long moves it no further, because it shows
+/// that a thread had to wait and not how fast the network is.
+constexpr double kNetworkStep = 1.25;
+constexpr double kWorkStep = 1.1;
 /// A peer that is too slow to be asked shows nothing, so its figures return to what was measured at first.
 constexpr double kForgetRate = 0.01;
 constexpr uint32_t kNoRow = UINT32_MAX;
@@ -30,7 +33,10 @@ Clock::duration duration_of(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-void approach(double& value, double target, double rate) { value += (target - value) * rate; }
+/// Moves `value` towards the median of what is seen.
+void follow(double& value, double seen, double step) { value *= seen > value ? step : 1 / step; }
+
+void approach(double& value, double target) { value += (target - value) * kForgetRate; }
 
 }  // namespace
 
@@ -175,7 +181,7 @@ std::vector<PeerLinkStats> PeerLinks::stats() const {
 }
 
 void PeerLinks::learn_local(double seconds, double work) {
-  if (work > 0) approach(seconds_per_work_, seconds / work, kLearnRate);
+  if (work > 0) follow(seconds_per_work_, seconds / work, kWorkStep);
 }
 
 double PeerLinks::work_of(size_t layer, size_t rows) const {
@@ -237,8 +243,8 @@ void PeerVisit::choose(std::span<const uint8_t> absent) {
       asked_ = links_.asked_;
     }
     if (!link->declined || !link->experts.empty()) continue;
-    approach(link->slowness, 1, kForgetRate);
-    approach(link->seconds_per_work, links_.seconds_per_work_, kForgetRate);
+    approach(link->slowness, 1);
+    approach(link->seconds_per_work, links_.seconds_per_work_);
   }
 }
 
@@ -321,14 +327,14 @@ void PeerVisit::read_answer(Link& link, float* outputs) {
     link.connection->receive({rows, expert.count * row_bytes}, deadline);
   }
   const double computed = static_cast<double>(reply.compute_ns) / 1e9;
-  approach(link.seconds_per_work, computed / link.work, kLearnRate);
+  follow(link.seconds_per_work, computed / link.work, kWorkStep);
   const double answer_bytes = static_cast<double>(sizeof reply + link.choices * row_bytes);
   // An answer that was here already shows only how long the experts took here.
   if (late) {
     const double bytes = static_cast<double>(link.message.size()) + answer_bytes;
     const double usual = link.stats.round_trip_seconds + bytes / link.stats.bytes_per_second;
     const double network = std::max(seconds_since(link.sent_at) - computed, 0.0);
-    approach(link.slowness, std::clamp(network / usual, 0.25, 100.0), kLearnRate);
+    follow(link.slowness, network / usual, kNetworkStep);
   }
   link.stats.received_bytes += static_cast<uint64_t>(answer_bytes);
   link.stats.experts += link.experts.size();
