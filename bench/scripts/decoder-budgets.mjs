@@ -159,7 +159,11 @@ if (values.only !== undefined) {
       child.once('message', resolve);
       child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
     });
-    samples[i % places.length].push({ ...(peer !== '' && { peer }), ...(packs.length > 1 && { pack: basename(dir) }), ...result });
+    samples[i % places.length].push({
+      ...(peer !== '' && { peer }),
+      ...(packs.length > 1 && { pack: basename(dir) }),
+      ...result,
+    });
     const { slots, experts, decodeTokensPerSecond, bytesPerToken, logits } = result;
     const speed = `${decodeTokensPerSecond.toFixed(2)} tokens/s, ${formatBytes(Math.round(bytesPerToken))} a token`;
     const beside = peer === '' ? '' : `, peer ${peer}`;

@@ -45,7 +45,11 @@ const values = scriptOptions(HELP, {
 /** The peer's process: holds every second expert until its input ends. */
 function hold() {
   const addon = loadAddon();
-  const { firstExperts } = addon.describePack({ config: values.pack, experts: { dtype: 'f32' }, dense: { dtype: 'f32' } }).shape;
+  const { firstExperts } = addon.describePack({
+    config: values.pack,
+    experts: { dtype: 'f32' },
+    dense: { dtype: 'f32' },
+  }).shape;
   const held = Uint8Array.from({ length: firstExperts.at(-1) }, (_, id) => {
     const layer = firstExperts.findLastIndex((first) => first <= id);
     return (id - firstExperts[layer]) % 2;
@@ -68,7 +72,8 @@ function setUp(network) {
   [HERE, THERE].forEach((name, i) => {
     ip('-n', name, 'addr', 'add', `10.77.0.${i + 1}/24`, 'dev', `sida${i}`);
     ip('-n', name, 'link', 'set', `sida${i}`, 'up');
-    const shape = (...kind) => execFileSync('tc', ['-n', name, 'qdisc', 'add', 'dev', `sida${i}`, 'root', ...kind]);
+    const shape = (...kind) =>
+      execFileSync('tc', ['-n', name, 'qdisc', 'add', 'dev', `sida${i}`, 'root', ...kind]);
     try {
       shape('netem', 'delay', `${roundTripUs / 2}us`, 'rate', rate, 'limit', '100000');
     } catch {
@@ -109,7 +114,16 @@ async function measure(network) {
     const rounds = values.quick ? ['--rounds', '1'] : [];
     const passed = PASSED_ON.flatMap((name) => [`--${name}`, values[name]]);
     const script = `${REPOSITORY}bench/scripts/decoder-budgets.mjs`;
-    const args = [...passed, ...rounds, '--threads', '1', '--budgets', values.budgets, '--expert-peers', PEER];
+    const args = [
+      ...passed,
+      ...rounds,
+      '--threads',
+      '1',
+      '--budgets',
+      values.budgets,
+      '--expert-peers',
+      PEER,
+    ];
     const decoder = onMachine(HERE, 0, [script, '--pack', values.pack, ...args, '--save', saved], 'inherit');
     const code = await new Promise((resolve) => decoder.once('exit', resolve));
     if (code !== 0) throw new Error(`decoder-budgets.mjs ended with ${code}`);
@@ -132,8 +146,11 @@ else {
     for (let i = 0; i < measured.results.length; i += 2) {
       const [alone, withPeer] = measured.results.slice(i, i + 2);
       const ratio = withPeer.decodeTokensPerSecond / alone.decodeTokensPerSecond;
-      console.log(`${network}, simulated: ${alone.budget} with the peer ${ratio.toFixed(2)} x its disk alone`);
+      console.log(
+        `${network}, simulated: ${alone.budget} with the peer ${ratio.toFixed(2)} x its disk alone`,
+      );
     }
   }
-  if (values.save) writeResult(values.save, { ...scriptProvenance(), activations: values.activations, networks });
+  if (values.save)
+    writeResult(values.save, { ...scriptProvenance(), activations: values.activations, networks });
 }

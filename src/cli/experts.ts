@@ -35,9 +35,16 @@ interface Share {
 
 export function expertsCommand(): Command {
   const command = new Command('experts')
-    .argument('<model>', 'the model that the servers serve, with the same --experts, --dense and --activations')
+    .argument(
+      '<model>',
+      'the model that the servers serve, with the same --experts, --dense and --activations',
+    )
     .requiredOption('--share <i/n>', 'which of n equal shares of the experts to hold, such as 1/2')
-    .option('--listen <host:port>', 'where servers find it; others than this machine need a key', '127.0.0.1:7500')
+    .option(
+      '--listen <host:port>',
+      'where servers find it; others than this machine need a key',
+      '127.0.0.1:7500',
+    )
     .option('--json', 'print the address and what is held as JSON')
     .addHelpText(
       'after',
@@ -97,7 +104,8 @@ async function hold(name: string, values: Record<string, unknown>): Promise<numb
     peer.start();
     const at = `${listen.host.includes(':') ? `[${listen.host}]` : listen.host}:${peer.port}`;
     const { usedBytes } = peer;
-    if (values.json === true) printJson({ address: at, held: peer.held, experts: held.length, bytes: usedBytes });
+    if (values.json === true)
+      printJson({ address: at, held: peer.held, experts: held.length, bytes: usedBytes });
     else {
       printLines(
         `sida ${VERSION} holds ${count(peer.held)} of ${count(held.length)} experts of ${prepared.name} in ${formatBytes(usedBytes)}`,
@@ -128,7 +136,8 @@ const count = (number: number) => number.toLocaleString('en');
 function shareOf(text: string): Share {
   const match = /^(\d{1,3})\/(\d{1,3})$/.exec(text);
   const share = { number: Number(match?.[1]), of: Number(match?.[2]) };
-  if (match !== null && share.number >= 1 && share.number <= share.of && share.of <= MOST_SHARES) return share;
+  if (match !== null && share.number >= 1 && share.number <= share.of && share.of <= MOST_SHARES)
+    return share;
   throw new UsageError(
     `Expected the "--share" option to be a number and a count of shares, up to ${MOST_SHARES}, such as 1/2, but got ${JSON.stringify(text)}`,
   );

@@ -1,9 +1,9 @@
 /** The engine's counters as metrics, read at each scrape. */
 import { Gauge, type Registry } from 'prom-client';
 import { recallWidths } from '../forecast/hit-ranks.js';
+import type { PeerLink } from '../native/addon-types.js';
 import { type Copied, copyCounters, copyGauges, copyLabelled } from '../observability/copied-metrics.js';
 import { COUNTERS } from '../protocol/counters.js';
-import type { PeerLink } from '../native/addon-types.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { VERSION } from '../version.js';

@@ -41,7 +41,13 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
     resident: new SharedFlag().buffer,
   };
   const { arrivals } = queue.consumer;
-  const inference = new InferenceLink({ ...shared, config, peerIdentity, queue: queue.consumer, builderStats });
+  const inference = new InferenceLink({
+    ...shared,
+    config,
+    peerIdentity,
+    queue: queue.consumer,
+    builderStats,
+  });
   inference.worker.on('error', (error) => onError(error as Error, 'inference'));
   const opened = await inference.opened;
   const { shape: model } = opened;

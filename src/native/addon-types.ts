@@ -131,7 +131,9 @@ export interface NativeAddon {
    * Opens a share of a pack's experts and listens. Throws budget_too_small with the bytes needed, and cannot_run when
    * the address cannot be had.
    */
-  ExpertPeer: new (options: ExpertPeerOptions) => ExpertPeer;
+  ExpertPeer: new (
+    options: ExpertPeerOptions,
+  ) => ExpertPeer;
   WeightlessStore: new (options: WeightlessStoreOptions) => WeightlessStore;
   /** Opens the embedding of a packed model, of a checkpoint, or of a file that `save` wrote. */
   TokenEmbedding: new (

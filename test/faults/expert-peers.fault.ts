@@ -86,7 +86,9 @@ fault('kill -9 of an expert peer in the middle of answers, and its return', (rep
         await rightly(machines, report);
         return (await figure('up')) === 1 && (await figure('experts')) > before;
       }, 'the peer');
-      report.note(`${await figure('experts')} experts by the peer, ${await figure('failures')} requests failed`);
+      report.note(
+        `${await figure('experts')} experts by the peer, ${await figure('failures')} requests failed`,
+      );
     } finally {
       await back.stop();
     }

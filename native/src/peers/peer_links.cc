@@ -25,6 +25,8 @@ constexpr double kNetworkStep = 1.25;
 constexpr double kWorkStep = 1.1;
 /// A peer that is too slow to be asked shows nothing, so its figures return to what was measured at first.
 constexpr double kForgetRate = 0.01;
+/// Rows are sent in parts of about this size.
+constexpr size_t kMessageBytes = 256 << 10;
 constexpr uint32_t kNoRow = UINT32_MAX;
 
 double seconds_since(Deadline begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -57,6 +59,7 @@ struct PeerLinks::Link {
   bool declined = false;      ///< some expert that it holds loads sooner
   bool waiting = false;       ///< for an answer
   Deadline sent_at;
+  size_t sent_bytes = 0;
   std::vector<std::byte> message;
 
   double expected_seconds() const {
@@ -248,49 +251,57 @@ void PeerVisit::choose(std::span<const uint8_t> absent) {
   }
 }
 
-void PeerVisit::write_message(Link& link, const float* x) {
-  const size_t width = links_.layout_.shape.width, tokens = dispatch_.expert.size() / dispatch_.k;
+void PeerVisit::send_question(Link& link, const float* x, Deadline deadline) {
+  const size_t width = links_.layout_.shape.width;
   std::vector<uint32_t>& row_of = links_.row_of_;
-  row_of.assign(tokens, kNoRow);
-  PeerRequest request{.layer = static_cast<uint32_t>(layer_),
-                      .experts = static_cast<uint32_t>(link.experts.size()),
-                      .choices = static_cast<uint32_t>(link.choices)};
-  // The rows' number is known at the end; each choice adds one at most.
-  const size_t head = sizeof request + link.experts.size() * sizeof(AskedExpert);
-  const size_t rows_at = head + link.choices * sizeof(uint32_t);
-  link.message.resize(rows_at + std::min(tokens, link.choices) * width * sizeof(float));
-  std::memcpy(link.message.data() + sizeof request, link.experts.data(), head - sizeof request);
-  std::byte* choice_at = link.message.data() + head;
+  row_of.assign(dispatch_.expert.size() / dispatch_.k, kNoRow);
+  links_.rows_.clear();
+  link.message.resize(sizeof(PeerRequest));
+  const auto add = [&](std::span<const std::byte> bytes) {
+    link.message.insert(link.message.end(), bytes.begin(), bytes.end());
+  };
+  add(std::as_bytes(std::span(link.experts)));
   for (const AskedExpert& expert : link.experts) {
     for (uint32_t i = 0; i < expert.count; ++i) {
       const size_t token = dispatch_.order[dispatch_.begin[expert.index] + i] / dispatch_.k;
       if (row_of[token] == kNoRow) {
-        std::memcpy(link.message.data() + rows_at + request.rows * width * sizeof(float), x + token * width,
-                    width * sizeof(float));
-        row_of[token] = request.rows++;
+        row_of[token] = static_cast<uint32_t>(links_.rows_.size());
+        links_.rows_.push_back(static_cast<uint32_t>(token));
       }
-      std::memcpy(choice_at, &row_of[token], sizeof(uint32_t));
-      choice_at += sizeof(uint32_t);
+      add(value_bytes(row_of[token]));
     }
   }
+  const PeerRequest request{.layer = static_cast<uint32_t>(layer_),
+                            .experts = static_cast<uint32_t>(link.experts.size()),
+                            .choices = static_cast<uint32_t>(link.choices),
+                            .rows = static_cast<uint32_t>(links_.rows_.size())};
   std::memcpy(link.message.data(), &request, sizeof request);
-  link.message.resize(rows_at + request.rows * width * sizeof(float));
+  const auto send = [&] {
+    link.connection->send(link.message, deadline);
+    link.sent_bytes += link.message.size();
+    link.message.clear();
+  };
+  for (const uint32_t token : links_.rows_) {
+    add(std::as_bytes(std::span(x + token * width, width)));
+    if (link.message.size() >= kMessageBytes) send();
+  }
+  if (!link.message.empty()) send();
 }
 
 void PeerVisit::send(const float* x) {
   for (const auto& link : links_.links_) {
     if (link->experts.empty()) continue;
-    write_message(*link, x);
     link->sent_at = Clock::now();
+    link->sent_bytes = 0;
     ++link->stats.requests;
     try {
       const double most = std::max(kLeastAnswerSeconds, kAnswerFactor * link->expected_seconds());
-      link->connection->send(link->message, link->sent_at + duration_of(most));
-      link->stats.sent_bytes += link->message.size();
+      send_question(*link, x, link->sent_at + duration_of(most));
       link->waiting = true;
     } catch (const ConnectionLost& lost) {
       links_.drop(*link, lost.what());
     }
+    link->stats.sent_bytes += link->sent_bytes;
   }
 }
 
@@ -331,7 +342,7 @@ void PeerVisit::read_answer(Link& link, float* outputs) {
   const double answer_bytes = static_cast<double>(sizeof reply + link.choices * row_bytes);
   // An answer that was here already shows only how long the experts took here.
   if (late) {
-    const double bytes = static_cast<double>(link.message.size()) + answer_bytes;
+    const double bytes = static_cast<double>(link.sent_bytes) + answer_bytes;
     const double usual = link.stats.round_trip_seconds + bytes / link.stats.bytes_per_second;
     const double network = std::max(seconds_since(link.sent_at) - computed, 0.0);
     follow(link.slowness, network / usual, kNetworkStep);

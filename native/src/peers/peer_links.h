@@ -78,7 +78,8 @@ class PeerLinks {
   mutable std::mutex mutex_;  ///< of the links; a visit holds it
   // Kept from visit to visit, so that a visit allocates nothing once they have grown.
   std::vector<uint8_t> asked_;    ///< (experts of the layer)
-  std::vector<uint32_t> row_of_;  ///< (tokens): row of the message
+  std::vector<uint32_t> row_of_;  ///< (tokens): row of the question
+  std::vector<uint32_t> rows_;    ///< tokens whose rows the question has
   std::atomic<bool> changed_{false};
   std::mutex waking_;
   std::condition_variable wake_;
@@ -109,7 +110,7 @@ class PeerVisit {
   using Link = PeerLinks::Link;
 
   void choose(std::span<const uint8_t> absent);
-  void write_message(Link& link, const float* x);
+  void send_question(Link& link, const float* x, Deadline deadline);
   void read_answer(Link& link, float* outputs);
 
   PeerLinks& links_;
