@@ -35,7 +35,7 @@ function replayMisses() {
   const about =
     'Loads of the experts needed, on demand or ahead; of the generation, and of all of switch-mini. `none` is ' +
     '`sida serve --predictor none`; `true-tables` is its planner with the recorded routing as tables.';
-  return text(r, ['trace', 'cache (experts)', ...runs.map(runName)], rows, about);
+  return text(r, ['trace', 'cache (experts)', ...runs.map(runName)].join(' | '), rows, about);
 }
 
 function replayShort() {
@@ -62,16 +62,11 @@ function replayShort() {
         ];
       }),
   );
-  const head = [
-    'trace',
-    'experts in memory',
-    'without a predictor ÷ LRU',
-    'LRU ÷ Belady',
-    'Expert Buffering ÷ Belady',
-  ];
+  const head =
+    'trace | experts in memory | without a predictor ÷ LRU | LRU ÷ Belady | Expert Buffering ÷ Belady';
   return text(
     r,
-    [...head, 'without a predictor ÷ Belady', 'true tables, 1 ahead', 'true tables, 4 ahead'],
+    `${head} | without a predictor ÷ Belady | true tables, 1 ahead | true tables, 4 ahead`,
     rows,
   );
 }
@@ -101,7 +96,7 @@ function gating() {
   const about =
     `${r.model}, ${r.experts} experts a layer, ${r.dtype}: ${r.inputs} inputs of ${r.length} tokens, ${r.steps} ` +
     `decoder steps, ${r.threads} threads, medians of ${r.repeats} rounds. Static rows are composed.`;
-  return text(r, ['passes', 'gating', 'ms', 'tokens/s', 'throughput ÷ dynamic', 'memory', ''], rows, about);
+  return text(r, 'passes | gating | ms | tokens/s | throughput ÷ dynamic | memory | ', rows, about);
 }
 
 function dependency() {
@@ -123,13 +118,9 @@ function dependency() {
       control('another token of the input', controls.anotherToken),
     ];
   });
-  const head = [
-    'inputs (number)',
-    'other tokens',
-    'share',
-    `at another expert: ${r.reports[0].layers.join(' / ')}`,
-  ];
-  return text(r, [...head, ...[1, 2, 3, 4].map((c) => `equation 2, c = ${c}`), 'nearest c'], rows);
+  const head = `inputs (number) | other tokens | share | at another expert: ${r.reports[0].layers.join(' / ')}`;
+  const equations = [1, 2, 3, 4].map((c) => `equation 2, c = ${c}`).join(' | ');
+  return text(r, `${head} | ${equations} | nearest c`, rows);
 }
 
 function passParts() {
@@ -140,11 +131,11 @@ function passParts() {
     const where = system === 'resident' ? 'resident, 100 %' : `${system}, ${r.budget}`;
     return [experts, where, (all / r.inputs).toFixed(1), ...shares, mib(bytes / r.inputs), passes];
   });
-  const head = ['experts of a layer', 'tables, experts in memory', 'ms per sentence', ...PART_NAMES];
+  const head = `experts of a layer | tables, experts in memory | ms per sentence | ${PART_NAMES.join(' | ')}`;
   const about =
     `Switch-base shape with ${r.layers} + ${r.decoderLayers} layers, ${r.dtype} experts, random weights; ` +
     `${r.inputs} sentences of SST-2, each once. What resident loads are first loads.`;
-  return text(r, [...head, 'loaded per sentence', 'passes'], rows, about);
+  return text(r, `${head} | loaded per sentence | passes`, rows, about);
 }
 
 function activeExperts() {
@@ -159,7 +150,7 @@ function activeExperts() {
   ]);
   const about = `${r.tokens} tokens through a layer of ${r.dModel} × ${r.dFf}, ${r.threads} threads, medians of ${r.rounds} rounds.`;
   const head = counts.map((n) => `${n} active, ms (throughput ÷ f32)`);
-  return text(r, ['weights × activations', ...head], rows, about);
+  return text(r, ['weights × activations', ...head].join(' | '), rows, about);
 }
 
 function batchPruning() {
@@ -169,16 +160,9 @@ function batchPruning() {
     ...[pruned, whole].map(({ wallMs }) => (outputTokens / (wallMs / 1000)).toFixed(0)),
     ...[times(whole.wallMs / pruned.wallMs), times(whole.cpuMs / pruned.cpuMs)],
   ]);
-  const head = [
-    'experts in memory',
-    'beams',
-    'batch',
-    'rows without ÷ with',
-    'tokens/s with pruning',
-    'without',
-  ];
+  const head = 'experts in memory | beams | batch | rows without ÷ with | tokens/s with pruning | without';
   const about = `${r.inputs} sentences of SST-2, ${r.threads} threads, medians of ${r.rounds} rounds.`;
-  return text(r, [...head, 'with ÷ without', 'the same by processor time'], rows, about);
+  return text(r, `${head} | with ÷ without | the same by processor time`, rows, about);
 }
 
 const typeName = ({ dtype, group }) => (group === undefined ? dtype : `${dtype}, groups of ${group}`);
@@ -210,7 +194,7 @@ function quantized(model) {
       : `${name}: perplexity (ratio)`,
   );
   const about = `Accuracy (${dataTitle(task)}) ${told} f32 from experts of zeros (95 % interval of the paired difference).`;
-  return text(r, ['experts', 'dense weights', 'activations', 'one expert', ...head], rows, about);
+  return text(r, ['experts | dense weights | activations | one expert', ...head].join(' | '), rows, about);
 }
 
 function trainTime() {
@@ -218,7 +202,7 @@ function trainTime() {
   const pair = (shares) => shares.map((share) => percent(share)).join(' / ');
   const rows = r.rows.map(({ layer, token, hits, way }) => [layer, pair(token), pair(hits), pair(way)]);
   const about = `${fixed(1)(r.minutes)} minutes with ${r.threads} threads; top-1 / top-3 hits.`;
-  return text(r, ['layer', 'token table', r.network, 'way from token to 100 %'], rows, about);
+  return text(r, `layer | token table | ${r.network} | way from token to 100 %`, rows, about);
 }
 
 export const paperTables = {

@@ -32,15 +32,8 @@ export function budgetsSection(measurements: readonly MeasurementSummary[]): Sec
       ];
     });
   const whole = resident && [
-    '100 %',
-    bytes(resident.budgetBytes),
-    `${resident.slots} of ${resident.experts}`,
-    times(1),
-    times(1),
-    times(1),
-    DASH,
-    DASH,
-    'identical bits',
+    ...['100 %', bytes(resident.budgetBytes), `${resident.slots} of ${resident.experts}`],
+    ...[...TIMED.map(() => times(1)), ...LOADED.map(() => DASH), 'identical bits'],
   ];
   return {
     id: 'budgets',
@@ -48,11 +41,11 @@ export function budgetsSection(measurements: readonly MeasurementSummary[]): Sec
     tables: [
       {
         head: [
-          ...['budget', 'device memory', 'experts that fit'],
+          'budget | device memory | experts that fit',
           ...TIMED.map((system) => `time, \`${system}\``),
           ...LOADED.map((system) => `bytes loaded per input, \`${system}\``),
           'answers',
-        ],
+        ].join(' | '),
         rows: whole && rows.length > 0 ? [whole, ...rows] : [],
       },
     ],

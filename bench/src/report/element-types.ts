@@ -18,16 +18,7 @@ export function elementTypesSection(measurements: readonly MeasurementSummary[])
       '"Who Says Elephants Can\'t Run" (Kim et al., 2022, arXiv:2211.10017), which claims up to 26× the throughput of its baseline on GPUs, and almost one eighth of the float32 size with 4-bit experts',
     tables: [
       {
-        head: [
-          'model',
-          'task',
-          'inputs',
-          'batch',
-          'experts at work a pass',
-          'input tokens/s',
-          'p50, ms',
-          'experts’ bytes',
-        ],
+        head: 'model | task | inputs | batch | experts at work a pass | input tokens/s | p50, ms | experts’ bytes',
         rows: batched.map((own) => [
           modelTitle(own.scenario.model),
           dataTitle(own.scenario.data),

@@ -59,7 +59,7 @@ function hitsSection(studies: readonly TaskFidelity[]): Section {
     TASKS.map((task, i) => [`${model}, paper`, dataTitle(task), DASH, DASH, DASH, ofHundred(hits[i]!), DASH]),
   );
   const one = studies.filter((study) => isTask(study) && !several(study));
-  const head = ['model', 'task', 'hash function', 'inputs'];
+  const head = 'model | task | hash function | inputs';
   const error = 'error of α, of its mean';
   return {
     id: 'paper-hits',
@@ -68,11 +68,11 @@ function hitsSection(studies: readonly TaskFidelity[]): Section {
     about: 'α is the factor of an expert’s output; its error counts where the first expert is right.',
     tables: [
       {
-        head: [...head, 'top-1', 'top-3', error],
+        head: `${head} | top-1 | top-3 | ${error}`,
         rows: [...paper, ...one.flatMap((study) => hitRows(study, [0, 2]))],
       },
       ...studies.filter(several).map((study) => ({
-        head: [...head, ...study.hitNames, error],
+        head: [head, ...study.hitNames, error].join(' | '),
         rows: hitRows(study, [0, 1]),
       })),
     ],
@@ -107,14 +107,7 @@ function meanOf(
   return sum / tokens;
 }
 
-const QUALITY = [
-  'inputs',
-  'exact',
-  'predicted',
-  'random tables',
-  'experts of zeros',
-  'way from zeros to exact',
-];
+const QUALITY = 'inputs | exact | predicted | random tables | experts of zeros | way from zeros to exact';
 const CONTROLS =
   'Random tables rename the experts of each layer; experts of zeros add nothing. `cannot tell`: the 95 % interval of exact less zeros does not lie above 0, so that predictions could not fail.';
 
@@ -166,7 +159,7 @@ function tasksSection(studies: readonly TaskFidelity[]): Section {
     beside: `${SIDA}, table 4 (fine-tuned models)`,
     about: `${CONTROLS} Exact mode, the default, has none of this loss.`,
     tables: [
-      { head: ['model', 'task', ...QUALITY, 'fidelity', 'same label as exact'], rows: [...paper, ...ours] },
+      { head: `model | task | ${QUALITY} | fidelity | same label as exact`, rows: [...paper, ...ours] },
     ],
   };
 }
@@ -190,6 +183,6 @@ function perplexitySection(studies: readonly TaskFidelity[]): Section {
     title: 'Perplexity of predicted routing',
     beside: `${SIDA}, table 3`,
     about: `${CONTROLS} Ours: span corruption over pieces of text for a model with an encoder, the text as it is for a decoder.`,
-    tables: [{ head: ['perplexity', ...QUALITY, 'ratio'], rows: [...paper, ...ours] }],
+    tables: [{ head: `perplexity | ${QUALITY} | ratio`, rows: [...paper, ...ours] }],
   };
 }

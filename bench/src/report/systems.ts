@@ -6,11 +6,10 @@ import { bytes, DASH, figure, linkTitle, modelTitle, percent, shareName, times }
 import { beside, type Group, groupsOf, groupTitle, overBelady, perSecond, speedOver } from './groups.js';
 import { type Section, SIDA } from './section.js';
 
-const HEAD = [
-  ...['budget', 'system', 'inputs', 'device memory', 'sentences/s', '÷ resident', '÷ `lru`', '÷ `none`'],
-  ...['p50 / p95, ms', 'bytes loaded per sentence', 'bytes ÷ Belady', 'waiting for experts or tables'],
-  ...['hash building ÷ pass time', 'rounds, max ÷ min time', 'answers'],
-];
+const HEAD =
+  'budget | system | inputs | device memory | sentences/s | ÷ resident | ÷ `lru` | ÷ `none` | p50 / p95, ms | ' +
+  'bytes loaded per sentence | bytes ÷ Belady | waiting for experts or tables | hash building ÷ pass time | ' +
+  'rounds, max ÷ min time | answers';
 
 export function systemsSections(measurements: readonly MeasurementSummary[]): Section[] {
   return groupsOf(measurements)
@@ -118,10 +117,9 @@ export function paperSystems(measurements: readonly MeasurementSummary[]): Secti
         times(speedOver(measurement, resident)),
       ];
     });
-  const head = [
-    ...['model', 'link', 'system', 'inputs', 'throughput over `lru`', 'over `none`', 'over layer streaming'],
-    ...['bytes over `lru`', 'latency, share of layer streaming', 'device memory saved', 'share of resident'],
-  ];
+  const head =
+    'model | link | system | inputs | throughput over `lru` | over `none` | over layer streaming | bytes over `lru` | ' +
+    'latency, share of layer streaming | device memory saved | share of resident';
   return {
     id: 'paper-systems',
     title: 'The system of the SiDA paper beside ours: SST-2, a fifth of the experts',
@@ -153,15 +151,9 @@ export function predictionTable(measurements: readonly MeasurementSummary[]): Se
     });
     return [[system, String(compared.length), verdicts('none'), verdicts('lru'), String(more.length)]];
   });
-  const head = [
-    ...[
-      'system',
-      'setups',
-      'beside `none`: slower / equal / faster',
-      'beside `lru`: slower / equal / faster',
-    ],
-    'loads more bytes than `none`',
-  ];
+  const head =
+    'system | setups | beside `none`: slower / equal / faster | beside `lru`: slower / equal / faster | ' +
+    'loads more bytes than `none`';
   return {
     id: 'prediction',
     title: 'In how many setups does prediction pay?',
