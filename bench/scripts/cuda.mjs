@@ -8,35 +8,25 @@ import { gpuIdentity, readGpu } from '../dist/runs/gpu.js';
 import { buildNativeBench, runNativeBench } from '../dist/support/native-bench.js';
 import { LABORATORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions } from '../dist/support/script.js';
+import { optionsOf } from '../dist/support/script.js';
 import { visibleGpu } from '../dist/systems/gpu-memory.js';
 
 const HELP = `npm run bench:cuda -- [options]
-  --minutes 10     hard limit, builds and packing included: what would not end by then is not begun
+  --minutes N      hard limit, builds and packing included, default 10: what would not end by then is not begun
   --prepare        build the native benches, write packs and train predictors, measure nothing; at most 120 minutes
-  --only PATTERN   measurements of \`sida bench --device cuda --list\`; repeatable
+  --only PATTERN…  measurements of \`sida bench --device cuda --list\`; repeatable
   --sentences N    inputs of a measurement, in place of 192 / 128 / 64 for SST-2 / MRPC / MultiRC
   --data DIR       holds sst2/, mrpc/, multirc/; SST-2's validation set is bundled, the others are left out without
-  --work DIR       packs, traces and predictors, up to 52 GB (build/bench-cuda)
-  --out DIR        results (bench/results/cuda)
+  --work build/bench-cuda  packs, traces and predictors, up to 52 GB
+  --out bench/results/cuda
   --skip-native    neither machine limits nor kernels
   --fresh          measure again what an earlier run on this GPU has
 A run that ended continues where it stopped when it is started again. Needs cmake, nvcc and
 a driver. Ends with 2 where there is no GPU.`;
 
-const values = scriptOptions(HELP, {
-  minutes: undefined,
-  prepare: false,
-  only: [],
-  sentences: undefined,
-  data: undefined,
-  work: 'build/bench-cuda',
-  out: 'bench/results/cuda',
-  'skip-native': false,
-  fresh: false,
-});
+const values = optionsOf(HELP);
 const begun = performance.now();
-const minutes = Number(values.minutes ?? (values.prepare ? 120 : 10));
+const minutes = values.minutes ?? (values.prepare ? 120 : 10);
 const secondsLeft = () => Math.max(0, minutes * 60 - (performance.now() - begun) / 1000);
 const file = join(values.out, 'cuda.json');
 

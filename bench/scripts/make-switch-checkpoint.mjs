@@ -2,33 +2,25 @@
 // model is too big to ship.
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { scriptOptions } from '../dist/support/script.js';
+import { optionsOf } from '../dist/support/script.js';
 
-const HELP = `node bench/scripts/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
-  [--decoder-layers 12] [--vocab 32128] [--d-model 768] [--d-ff 3072] [--heads 12]
-Every second layer is sparse: a decoder of one layer has no experts.`;
+const HELP = `node bench/scripts/make-switch-checkpoint.mjs [--out DIR] [--experts 8] [--dtype f32] [--layers 12]
+  [--decoder-layers N] [--vocab 32128] [--d-model 768] [--d-ff 3072] [--heads 12]
+--dtype is f32 or bf16. Every second layer is sparse: a decoder of one layer has no experts.`;
 
-const values = scriptOptions(HELP, {
-  out: undefined,
-  experts: '8',
-  dtype: 'f32',
-  layers: '12',
-  'decoder-layers': undefined,
-  vocab: '32128',
-  'd-model': '768',
-  'd-ff': '3072',
-  heads: '12',
-});
+const values = optionsOf(HELP);
 if (values.out === undefined) throw new Error('--out DIR is required');
-const layers = Number(values.layers);
-const decoderLayers = Number(values['decoder-layers'] ?? layers);
-const experts = Number(values.experts);
-const d = Number(values['d-model']);
-const ff = Number(values['d-ff']);
-const heads = Number(values.heads);
+const {
+  layers,
+  'decoder-layers': decoderLayers = layers,
+  experts,
+  'd-model': d,
+  'd-ff': ff,
+  heads,
+  vocab,
+} = values;
 const dKv = 64;
 const inner = heads * dKv;
-const vocab = Number(values.vocab);
 const bf16 = values.dtype === 'bf16';
 
 function tensors() {

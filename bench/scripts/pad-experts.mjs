@@ -13,9 +13,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { formatBytes, parseBytes } from '../../dist/text/bytes.js';
-import { scriptOptions } from '../dist/support/script.js';
+import { optionsOf } from '../dist/support/script.js';
 
-const HELP = `node bench/scripts/pad-experts.mjs --model DIR --out DIR (--ff N | --expert-bytes SIZE)
+const HELP = `node bench/scripts/pad-experts.mjs [--model DIR] [--out DIR] (--ff N | --expert-bytes SIZE)
 Copies a checkpoint of switch_transformers or olmoe (one model.safetensors) with wider experts. In Switch Transformers
 plain layers have the width of the experts, so both grow. Tokenizer, sida.json and predictor are copied.
   --ff N               feed-forward width of the copy
@@ -24,17 +24,7 @@ The zeros of the checkpoint are holes; those of a pack made from it take their r
   node bench/scripts/pad-experts.mjs --model models/switch-mini --out build/switch-padded --expert-bytes 19MB
   sida convert build/switch-padded --out build/switch-padded.pack`;
 
-const {
-  model,
-  out,
-  ff,
-  'expert-bytes': bytes,
-} = scriptOptions(HELP, {
-  model: undefined,
-  out: undefined,
-  ff: undefined,
-  'expert-bytes': undefined,
-});
+const { model, out, ff, 'expert-bytes': bytes } = optionsOf(HELP);
 if (!model || !out || (ff === undefined) === (bytes === undefined)) {
   throw new Error('expected --model DIR, --out DIR, and one of --ff N and --expert-bytes SIZE');
 }
