@@ -5,7 +5,7 @@ import { openTrace } from '../dist/replay/open-trace.js';
 import { MINI_DIRECTORY } from '../dist/support/paths.js';
 import { sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { recordedTraces, tracedSst2 } from '../dist/support/routing-traces.js';
+import { recordedTraces, tracedModel } from '../dist/support/routing-traces.js';
 import { optionsOf, scratchDirectory, writeResult } from '../dist/support/script.js';
 
 const HELP = `node bench/scripts/replay.mjs [--traces DIR] [--only NAMES] [--cache 5,10,20,25,50]
@@ -18,7 +18,7 @@ const wanted = ({ name }) => only === undefined || only.split(',').includes(name
 
 async function ownTrace() {
   const { plan } = JSON.parse(await sida(['plan', MINI_DIRECTORY, '--json']));
-  return openTrace(await tracedSst2(scratchDirectory()), plan.slot);
+  return openTrace(await tracedModel('switch-mini', scratchDirectory()), plan.slot);
 }
 
 const sources = [
