@@ -12,7 +12,7 @@ import { optionsOf } from '../dist/support/script.js';
 import { visibleGpu } from '../dist/systems/gpu-memory.js';
 
 const HELP = `npm run bench:cuda -- [options]
-  --minutes N      hard limit, builds and packing included, default 10: what would not end by then is not begun
+  --minutes N      hard limit, builds and packing included, default 10
   --prepare        build the native benches, write packs and train predictors, measure nothing; at most 120 minutes
   --only PATTERN…  measurements of \`sida bench --device cuda --list\`; repeatable
   --sentences N    inputs of a measurement, in place of 192 / 128 / 64 for SST-2 / MRPC / MultiRC

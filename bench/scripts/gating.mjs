@@ -132,13 +132,11 @@ const runs = [];
 for (const [b, batch] of batches.entries()) {
   console.error(`batches of ${batch}`);
   const resident = { engine: open(batch, '100%') };
-  const tight = budgets.split(',').flatMap((budget) =>
-    ['expert-buffering', 'lru'].map((policy) => ({
-      budget,
-      policy,
-      engine: open(batch, budget, policy),
-    })),
-  );
+  const tight = budgets
+    .split(',')
+    .flatMap((budget) =>
+      ['expert-buffering', 'lru'].map((policy) => ({ budget, policy, engine: open(batch, budget, policy) })),
+    );
   const systems = [resident, ...tight];
   const [dynamic, ...others] = measured(systems, batch);
   const bytes = resident.engine.plan.resident;

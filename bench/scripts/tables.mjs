@@ -15,6 +15,7 @@ const tables = { ...benchTables, ...paperTables, ...machineTables, ...gpuTables,
 const PAGES = {
   replay: ['Policies over recorded routing, beside Belady’s rule', ['replay-short', 'replay-misses']],
   gating: ['Static and dynamic gating, Expert Buffering', ['gating']],
+  collectives: ['Collectives of an MoE layer, and placement of experts', ['collectives', 'placement']],
   dependency: ['How much a token’s expert depends on the other tokens', ['dependency']],
   'pass-parts': ['What a pass spends its time on', ['pass-parts']],
   'active-experts': ['Time of a layer by active experts', ['active-experts']],

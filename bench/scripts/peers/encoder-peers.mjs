@@ -51,8 +51,7 @@ const TOLERANCE = 1e-4;
 /** What a pack keeps its dense weights in, by the type of its experts. */
 const DENSE = { f32: 'f32', bf16: 'bf16', int8: 'int8', int4: 'int8' };
 /** Tokens, both ends included. */
-const CLASSES = {
-  sst2: [[8, 16], [17, 32], [33, 64]],
+const CLASSES = { sst2: [[8, 16], [17, 32], [33, 64]],
   multirc: [[200, 299], [300, 399], [400, 500]],
 }; // biome-ignore format: a table
 /** Inputs of a class that are looked at for each that is taken. */

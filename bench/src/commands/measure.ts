@@ -13,7 +13,6 @@ import { writeReport } from '../report/report.js';
 import { readGpu } from '../runs/gpu.js';
 import { measureAll } from '../runs/measure-all.js';
 import type { BenchResult } from '../runs/result.js';
-import { TimeLimit } from '../runs/time-limit.js';
 import { cudaStages } from '../scenarios/cuda-stages.js';
 import { expand, FULL, type Measurement, measurementName, QUICK, select } from '../scenarios/scenarios.js';
 import { SYSTEMS } from '../scenarios/systems.js';
@@ -50,10 +49,7 @@ export function measureCommand(name: string): Command {
       'cpu, or cuda: the measurements for a GPU, the most valuable first (npm run bench:cuda has more)',
       'cpu',
     )
-    .option(
-      '--minutes <n>',
-      'with --device cuda: start no measurement that would not end by then, and stop one that still runs',
-    )
+    .option('--minutes <n>', 'with --device cuda: stop what still runs then')
     .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
     .option('--quick', 'a small part, five to ten minutes on two cores with everything that it needs')
     .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
@@ -128,13 +124,6 @@ function onCuda(values: Record<string, unknown>): boolean {
   return values.device === 'cuda';
 }
 
-/** A day without --minutes. */
-function timeLimit(minutes: unknown): TimeLimit {
-  const found = Number(minutes ?? 1440);
-  if (found > 0) return new TimeLimit(60 * found);
-  throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
-}
-
 interface Work {
   quick: boolean;
   measurements: readonly Measurement[];
@@ -158,48 +147,38 @@ async function measure(
   };
   mkdirSync(out, { recursive: true });
   const say = (text: string) => process.stderr.write(`${text}\n`);
-  const limit = stages && timeLimit(values.minutes);
-  const gpu = stages && (await readGpu());
-  const end = () => limit?.end();
-  if (limit !== undefined) {
-    // The first signal ends the measuring and writes what there is. A second one ends the program.
-    process.once('SIGINT', end).once('SIGTERM', end);
-  }
-  const onGpu = gpu && {
-    gpu,
-    ...(stages && { stages }),
-    ...(limit && { limit }),
-    prepareOnly: values.prepare === true,
+  const onGpu = stages && {
+    ...{ stages, gpu: await readGpu(), prepareOnly: values.prepare === true },
+    signal: stopSignal(values.minutes),
     onResult: (result: BenchResult) => {
       const file = join(out, BENCH_FILE);
       writeFileSync(`${file}.tmp`, `${JSON.stringify(summarize(result, []))}\n`);
       renameSync(`${file}.tmp`, file);
     },
   };
-  try {
-    const begin = performance.now();
-    const found = await runStudies(studies, {
-      ...common,
-      inputs: sizes.study,
-      onStep: say,
-    });
-    const result = await measureAll(
-      {
-        ...{ ...common, command: commandText(), quick, measurements, sizes },
-        keep: values.keep === true || values.prepare === true,
-        ...onGpu,
-      },
-      say,
-    );
-    const seconds = (performance.now() - begin) / 1000;
-    say(
-      `${result.measurements.length} measurements and ${studies.length} studies in ${Math.ceil(seconds / 60)} min; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
-    );
-    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found.fidelity);
-  } finally {
-    limit?.end();
-    process.off('SIGINT', end).off('SIGTERM', end);
-  }
+  const begin = performance.now();
+  const found = await runStudies(studies, { ...common, inputs: sizes.study, onStep: say });
+  const result = await measureAll(
+    {
+      ...{ ...common, command: commandText(), quick, measurements, sizes },
+      keep: values.keep === true || values.prepare === true,
+      ...onGpu,
+    },
+    say,
+  );
+  const seconds = (performance.now() - begin) / 1000;
+  say(
+    `${result.measurements.length} measurements and ${studies.length} studies in ${Math.ceil(seconds / 60)} min; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
+  );
+  return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found.fidelity);
+}
+
+/** After the time, or at the first SIGINT or SIGTERM: what there is gets written. A second one ends the program. */
+function stopSignal(minutes: unknown): AbortSignal {
+  const [most, stop] = [Number(minutes ?? 1440), new AbortController()];
+  if (!(most > 0)) throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
+  return AbortSignal.any([stop.signal, AbortSignal.timeout(60_000 * most)]);
 }
 
 function sizesOf(values: Record<string, unknown>, quick: boolean, cuda: boolean): typeof FULL_SIZES {

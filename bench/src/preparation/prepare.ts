@@ -17,6 +17,7 @@ import { type BenchModel, checkpointOf, diskNeed } from '../scenarios/models.js'
 import { type SystemName, systemNamed } from '../scenarios/systems.js';
 import { MINI_DIRECTORY, SCRIPTS } from '../support/paths.js';
 import { makeSwitchCheckpoint, run, sida } from '../support/processes.js';
+import { words } from '../support/script.js';
 
 export interface PreparedModel {
   pack: string;
@@ -103,16 +104,16 @@ async function makeCheckpoint(model: BenchModel, out: string, { onStep, signal }
   rmSync(out, { recursive: true, force: true });
   if (expertBytes !== undefined) {
     const script = `${SCRIPTS}pad-experts.mjs`;
-    const args = ['--model', checkpointOf(model), '--out', out, '--expert-bytes', expertBytes];
-    await run(process.execPath, [script, ...args], { signal });
+    const args = words`${script} --model ${checkpointOf(model)} --out ${out} --expert-bytes ${expertBytes}`;
+    await run(process.execPath, args, { signal });
     return;
   }
   const { experts, layers, dModel, dFf, heads, vocab } = shape;
-  const flags = { experts, layers, vocab, heads, 'd-model': dModel, 'd-ff': dFf };
-  const sizes = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
+  const sizes = words`--experts ${experts} --layers ${layers} --vocab ${vocab} --heads ${heads}`;
+  const widths = words`--d-model ${dModel} --d-ff ${dFf}`;
   // Quantized packs are made from bf16: it takes half the disk, and loses far less than quantization does.
   const stored = dtype === 'f32' ? 'f32' : 'bf16';
-  await makeSwitchCheckpoint(out, ['--dtype', stored, ...sizes], signal);
+  await makeSwitchCheckpoint(out, ['--dtype', stored, ...sizes, ...widths], signal);
   for (const file of ['tokenizer.json', 'sida.json']) {
     copyFileSync(join(MINI_DIRECTORY, file), join(out, file));
   }
@@ -146,12 +147,9 @@ export async function predictorOf(
   const directory = join(work, model.name, `predictor-${key}`);
   for (const network of NETWORK_NAMES) {
     onStep(`${model.name}: training ${network} networks`);
-    const args = [
-      ...['train', ...traces, '--out', directory, '--network', network, '--seed', String(seed)],
-      ...['--epochs', String(epochs), '--threads', String(threads)],
-    ];
+    const args = words`--out ${directory} --network ${network} --seed ${seed} --epochs ${epochs} --threads ${threads}`;
     // Ends at once where the directory holds them.
-    await sida(args, { signal });
+    await sida(['train', ...traces, ...args], { signal });
   }
   return directory;
 }

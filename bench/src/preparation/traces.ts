@@ -5,6 +5,7 @@ import { readMeta } from '../../../dist/trace/trace-file.js';
 import type { BenchModel } from '../scenarios/models.js';
 import { LABEL_TRACE_PROCESS } from '../support/paths.js';
 import { run, sida } from '../support/processes.js';
+import { words } from '../support/script.js';
 import type { BenchInputs } from './inputs.js';
 import type { LabelTraceWork } from './label-trace.js';
 import { type Maker, type PreparedModel, shortHash } from './prepare.js';
@@ -23,14 +24,10 @@ export function textTraceOf(
     const file = `${directory}.jsonl`;
     writeFileSync(file, texts.map((text) => JSON.stringify({ text })).join('\n'));
     onStep(`tracing ${texts.length} inputs of ${name}`);
-    const args = [
-      ...['trace', pack, '--data', file, '--template', '{text}', '--out', directory],
-      ...['--max-new-tokens', '1', '--memory-budget', '100%', '--threads', String(threads)],
-      ...['--max-batch-tokens', String(maxBatchTokens), '--device', device ?? 'cpu'],
-      // As the engines of measurements run, so that tables hold their true routing.
-      ...['--activations', 'f32', '--kv', 'f32'],
-    ];
-    await sida(args, { signal });
+    // As the engines of measurements run, so that tables hold their true routing.
+    const engine = words`--memory-budget 100% --threads ${threads} --device ${device ?? 'cpu'} --activations f32 --kv f32`;
+    const args = words`trace ${pack} --data ${file} --template {text} --out ${directory} --max-new-tokens 1`;
+    await sida([...args, '--max-batch-tokens', String(maxBatchTokens), ...engine], { signal });
   });
 }
 
@@ -46,13 +43,8 @@ export function labelTraceOf(
   const key = shortHash(prepared.fingerprint, prepared.weights, device, ...labels, ...texts);
   return keptTrace(`${name}-labels-${key}`, maker, async (out) => {
     onStep(`tracing ${texts.length} inputs of ${name} with their labels`);
-    const flags = {
-      model: prepared.pack,
-      memoryBudget: '100%',
-      threads: String(threads),
-      maxBatchTokens: String(maxBatchTokens),
-      device,
-    };
+    const sizes = { threads: String(threads), maxBatchTokens: String(maxBatchTokens) };
+    const flags = { model: prepared.pack, memoryBudget: '100%', ...sizes, device };
     const work: LabelTraceWork = { ...prepared, flags, texts, labels, out };
     await run(process.execPath, [LABEL_TRACE_PROCESS], { input: JSON.stringify(work), signal });
   });

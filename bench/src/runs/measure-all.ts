@@ -16,7 +16,6 @@ import type { Gpu } from './gpu.js';
 import { type ModelBench, prepareBench } from './model-bench.js';
 import type { BenchResult, MeasurementResult, ModelFacts, Sample, Skipped } from './result.js';
 import { ResultStore } from './result-store.js';
-import type { TimeLimit } from './time-limit.js';
 import { specOf, workOf } from './work-of.js';
 
 const MEASURING_PROCESS = new URL('../systems/measuring-process.js', import.meta.url).pathname;
@@ -42,7 +41,8 @@ export interface MeasureOptions {
   keep: boolean;
   /** Set for measurements on cuda. */
   gpu?: Gpu;
-  limit?: TimeLimit;
+  /** Aborted when the time is over. */
+  signal?: AbortSignal | undefined;
   /** Make packs, traces and predictors, and measure nothing. */
   prepareOnly?: boolean;
   /** Called after each sample with the result so far. */
@@ -84,11 +84,8 @@ class Run {
     this.#say = say;
     this.#store = new ResultStore(options.out);
     if (options.fresh) this.#store.clear();
-    const { work, threads, seed, gpu, limit } = options;
-    this.#maker = {
-      ...{ work, threads, seed, device: gpu && 'cuda', signal: limit?.signal },
-      onStep: say,
-    };
+    const { work, threads, seed, gpu, signal } = options;
+    this.#maker = { ...{ work, threads, seed, signal }, device: gpu && 'cuda', onStep: say };
     this.#total = options.measurements.length * options.sizes.rounds;
   }
 
@@ -102,9 +99,8 @@ class Run {
     let bench: ModelBench;
     const begun = performance.now();
     try {
-      bench = await prepareBench(model, runnable, this.#options, this.#maker, (message) =>
-        this.#warn(message),
-      );
+      const warn = (message: string) => this.#warn(message);
+      bench = await prepareBench(model, runnable, this.#options, this.#maker, warn);
     } catch (error) {
       // A model that cannot be made must not spoil the others' results.
       if (!(error instanceof SidaError)) throw error;
@@ -127,11 +123,11 @@ class Run {
   }
 
   async #canRun(measurement: Measurement, model: BenchModel): Promise<boolean> {
-    const { data, limit } = this.#options;
+    const { data, signal } = this.#options;
     const reason =
       missingInputs(measurement.scenario.data, data) ??
       (await missingNetwork(model, measurement.system)) ??
-      (limit?.over ? 'the time is over' : undefined);
+      (signal?.aborted ? 'the time is over' : undefined);
     if (reason === undefined) return true;
     this.#skip(measurement, reason);
     return false;
@@ -146,22 +142,18 @@ class Run {
 
   /** A process that was stopped because the time was over did not fail. */
   #endedOr(message: string): string {
-    return this.#options.limit?.over ? 'the time was over before it ended' : message;
+    return this.#options.signal?.aborted ? 'the time was over before it ended' : message;
   }
 
   async #takeSample(measurement: Measurement, bench: ModelBench, round: number): Promise<void> {
-    const { limit, onResult } = this.#options;
+    const { signal, onResult } = this.#options;
     const name = measurementName(measurement);
     const work = workOf(measurement, bench, this.#options);
     const known =
       this.#results.get(name) ??
       this.#store.read(measurement, specOf(measurement, work, bench, this.#options));
     const kept = known.samples.length > round;
-    const { model, data, batch } = measurement.scenario;
-    const kind = `${model}/${data}/${batch}`;
-    const refusal = kept ? undefined : limit?.refusal(kind);
-    if (refusal !== undefined) return this.#skip(measurement, refusal, 1);
-    const begun = performance.now();
+    if (!kept && signal?.aborted) return this.#skip(measurement, 'the time is over', 1);
     let result = known;
     try {
       if (!kept) {
@@ -171,10 +163,9 @@ class Run {
       // GPU time is short: one broken measurement must not cost the others.
       if (this.#options.gpu === undefined) throw error;
       const why = this.#endedOr((error as Error).message);
-      if (!limit?.over) this.#failed.push(name);
+      if (!signal?.aborted) this.#failed.push(name);
       return this.#skip(measurement, why, 1);
     }
-    if (!kept) limit?.took(kind, (performance.now() - begun) / 1000);
     this.#results.set(name, result);
     this.#done += 1;
     const sample = result.samples[round]!;
@@ -187,12 +178,10 @@ class Run {
   }
 
   async #measure(name: string, work: MeasurementWork): Promise<Sample> {
-    const input = JSON.stringify(work);
-    const { limit } = this.#options;
+    const { signal } = this.#options;
     try {
-      return JSON.parse(
-        await run(process.execPath, [MEASURING_PROCESS], { input, signal: limit?.signal }),
-      ) as Sample;
+      const input = JSON.stringify(work);
+      return JSON.parse(await run(process.execPath, [MEASURING_PROCESS], { input, signal })) as Sample;
     } catch (error) {
       throw new SidaError({ code: 'cannot_run', message: `${name}: ${(error as Error).message}` });
     }

@@ -34,11 +34,7 @@ export class ResultStore {
 
   /** Adds a sample. The file is the old one or the new one, never a part. */
   add(result: MeasurementResult, sample: Sample, commit: string): MeasurementResult {
-    const grown = {
-      ...result,
-      commits: [...result.commits, commit],
-      samples: [...result.samples, sample],
-    };
+    const grown = { ...result, commits: [...result.commits, commit], samples: [...result.samples, sample] };
     const file = this.#file(result.name);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(`${file}.tmp`, `${JSON.stringify(grown)}\n`);

@@ -36,11 +36,7 @@ export function scoringInputs(
   });
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
   const encode = (text: string) => Int32Array.from(tokenizer.encode(text));
-  return {
-    inputs: texts.map(encode),
-    encode,
-    plan: planScoring(labelIds, special.start, special.end[0]),
-  };
+  return { inputs: texts.map(encode), encode, plan: planScoring(labelIds, special.start, special.end[0]) };
 }
 
 export interface GroupAnswer {

@@ -51,11 +51,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const routingK = config.routing === 'predicted' ? (config.routingK ?? shape.topK) : 0;
   let nextJob = 0;
   let nextItem = 0;
-  const batches = new BatchFeed({
-    batcher: new JobBatcher(),
-    queue,
-    handOn,
-  });
+  const batches = new BatchFeed({ batcher: new JobBatcher(), queue, handOn });
   void batches.follow();
   /** A batch is one job with as many items. */
   const send = (group: readonly (readonly number[])[]) => {
