@@ -1,6 +1,6 @@
 // Everything that is measured on a GPU, in one command that fits ten minutes, the most valuable first: limits of the
 // machine and kernels beside them by the native benches, then `sida bench --device cuda`.
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BENCH_FILE } from '../dist/report/bench-file.js';
@@ -9,7 +9,6 @@ import { buildNativeBench, runNativeBench } from '../dist/support/native-bench.j
 import { LABORATORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { optionsOf } from '../dist/support/script.js';
-import { visibleGpu } from '../dist/systems/gpu-memory.js';
 
 const HELP = `npm run bench:cuda -- [options]
   --minutes N      hard limit, builds and packing included, default 10
@@ -36,24 +35,6 @@ async function gpuOrEnd() {
   } catch (error) {
     console.error(`NOTHING WAS MEASURED: ${error.message}`);
     return process.exit(2);
-  }
-}
-
-/** What nvidia-smi tells of the GPU; empty without it. */
-function details() {
-  const fields = [
-    'pcie.link.gen.max',
-    'pcie.link.width.max',
-    'power.limit',
-    'clocks.max.sm',
-    'clocks.max.memory',
-  ];
-  const args = [`--query-gpu=${fields}`, '--format=csv,noheader', `--id=${visibleGpu()}`];
-  try {
-    const text = execFileSync('nvidia-smi', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-    return Object.fromEntries(text.split(',').map((value, i) => [fields[i], value.trim()]));
-  } catch {
-    return {};
   }
 }
 
@@ -110,15 +91,7 @@ function benchMeasurements() {
 const gpu = await gpuOrEnd();
 if (gpu.emulated) console.error('The GPU is EMULATED on the CPU: every figure below means nothing.');
 const { command, commit, machine, node } = scriptProvenance();
-const about = {
-  format: 'sida-cuda-bench',
-  version: 1,
-  command,
-  commit,
-  machine,
-  node,
-  gpu: { ...gpu, details: details() },
-};
+const about = { format: 'sida-cuda-bench', version: 1, command, commit, machine, node, gpu };
 const earlier = !values.fresh && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
 const same = earlier && gpuIdentity(earlier.gpu) === gpuIdentity(gpu) && earlier.commit === commit;
 const kept = same && { limits: earlier.limits, gemm: earlier.gemm, rows: earlier.rows };

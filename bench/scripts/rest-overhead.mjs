@@ -36,30 +36,21 @@ const p50 = (list) => quantile(list, 0.5);
 
 /** Requests of the given number of clients, with what the server counted meanwhile. */
 async function serveRound(server, client, clientCount, requestCount) {
-  const counters = async () => {
-    const metrics = await server.metrics();
-    return ['sida_batches_total', 'sida_pass_seconds_total'].map((name) => metrics.get(name));
-  };
-  const before = await counters();
+  const batches = async () => (await server.metrics()).get('sida_batches_total');
+  const before = await batches();
   const cpu = server.cpu();
   const asked = { port: server.port, path: '/v1/classify', bodies };
   const { answers, ...rest } = await client.ask({ ...asked, clients: clientCount, requests: requestCount });
-  const [latencyMs, inferenceMs, queueMs] = ['ms', 'inferenceMs', 'queueMs'].map((name) =>
-    answers.map((answer) => answer[name]),
-  );
+  const [latencyMs, inferenceMs] = ['ms', 'inferenceMs'].map((name) => answers.map((answer) => answer[name]));
   const { apiMs, engineMs } = server.cpu();
-  const after = await counters();
+  const after = await batches();
   return {
     perSecond: (1000 * requestCount) / rest.wallMs,
     latencyP50Ms: p50(latencyMs),
-    latencyP99Ms: quantile(latencyMs, 0.99),
     inferenceP50Ms: p50(inferenceMs),
-    queueP50Ms: p50(queueMs),
     // Of each request its own, then the median: what the way added.
     overheadP50Ms: p50(latencyMs.map((ms, i) => ms - inferenceMs[i])),
-    overheadWithoutQueueP50Ms: p50(latencyMs.map((ms, i) => ms - inferenceMs[i] - queueMs[i])),
-    batch: requestCount / (after[0] - before[0]),
-    passMsPerRequest: (1000 * (after[1] - before[1])) / requestCount,
+    batch: requestCount / (after - before),
     // CPU time, all threads: what the others take the engine cannot have.
     clientCpuMs: rest.cpuMs / requestCount,
     apiCpuMs: (apiMs - cpu.apiMs) / requestCount,

@@ -1,8 +1,9 @@
 // Writes the pages of bench/results/, and the tables between <!-- table NAME --> and <!-- end --> of README.md, docs/
 // and the models' cards, all from the results.
 //   node bench/scripts/tables.mjs
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { renderSvg } from '../dist/report/charts.js';
+import { sectionParts } from '../dist/report/report.js';
 import { benchSections, benchTables } from './tables/bench.mjs';
 import { gpuTables } from './tables/gpus.mjs';
 import { machineTables, quotesChart } from './tables/machines.mjs';
@@ -43,21 +44,11 @@ for (const [name, [title, own]] of Object.entries(PAGES)) {
 
 writeFileSync('docs/pictures/memory.svg', await renderSvg(memoryChart()));
 
-rmSync(CHARTS, { recursive: true, force: true });
-mkdirSync(CHARTS, { recursive: true });
-writeFileSync(`${CHARTS}/quotes.svg`, await renderSvg(quotesChart()));
-const page = ['# Systems under memory budgets: `sida bench`', NOTE];
 // Of the tables of all systems those over several budgets; a run's own report.md has the others.
 const shown = benchSections.filter(({ id, chart }) => !id.startsWith('systems-') || chart !== undefined);
-for (const section of shown) {
-  page.push(`## ${section.title}`);
-  if (section.chart !== undefined) {
-    writeFileSync(`${CHARTS}/${section.id}.svg`, await renderSvg(section.chart));
-    page.push(`![${section.title}](charts/${section.id}.svg)`);
-  }
-  page.push(tables[`bench-${section.id}`]());
-}
+const page = ['# Systems under memory budgets: `sida bench`', NOTE, ...(await sectionParts(shown, CHARTS))];
 writeFileSync('bench/results/systems.md', `${page.join('\n\n')}\n`);
+writeFileSync(`${CHARTS}/quotes.svg`, await renderSvg(quotesChart()));
 
 const MARKED = /(?<=<!-- table ([\w-]+) -->\n)[\s\S]*?(?=<!-- end -->)/g;
 const docs = readdirSync('docs', { recursive: true }).filter((name) => name.endsWith('.md'));

@@ -38,14 +38,12 @@ const values = optionsOf(HELP);
 if (values.file === undefined) throw new Error('--file MODEL.gguf is required');
 requireLlama({ noRepack: values['no-repack'] });
 const { serve = '', prompt: promptTokens, steps, threads, rounds } = values;
-const files = values.file
-  .split(',')
-  .map((file) => ({
-    file,
-    pack: values.pack ?? file,
-    fileBytes: statSync(file).size,
-    vocabSize: loadAddon().inspectCheckpoint(file).shape.vocabSize,
-  }));
+const files = values.file.split(',').map((file) => ({
+  file,
+  pack: values.pack ?? file,
+  fileBytes: statSync(file).size,
+  vocabSize: loadAddon().inspectCheckpoint(file).shape.vocabSize,
+}));
 const overhead = parseBytes(values.overhead);
 if (overhead === undefined) throw new Error(`--overhead is a size such as 300MB, found ${values.overhead}`);
 

@@ -4,7 +4,6 @@ import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { number } from '../../../dist/cli/lists.js';
-import { formatTable } from '../../../dist/cli/table.js';
 import { UsageError } from '../../../dist/config/resolve.js';
 import { SidaError } from '../../../dist/errors.js';
 import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../preparation/sizes.js';
@@ -15,7 +14,6 @@ import { measureAll } from '../runs/measure-all.js';
 import type { BenchResult } from '../runs/result.js';
 import { cudaStages } from '../scenarios/cuda-stages.js';
 import { expand, FULL, type Measurement, measurementName, QUICK, select } from '../scenarios/scenarios.js';
-import { SYSTEMS } from '../scenarios/systems.js';
 import {
   FULL_STUDIES,
   QUICK_STUDIES,
@@ -90,7 +88,7 @@ async function bench(values: Record<string, unknown>): Promise<void> {
   }
   if (values.list === true) {
     const names = [...measurements.map(measurementName), ...studies.map(studyName)];
-    process.stdout.write(listText(names));
+    process.stdout.write(`${names.join('\n')}\n`);
     return;
   }
   const out = resolve(
@@ -199,14 +197,6 @@ function dataDirectory(given: string | undefined): string | undefined {
   throw new UsageError(
     `--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`,
   );
-}
-
-function listText(names: readonly string[]): string {
-  const about = formatTable(
-    'll',
-    SYSTEMS.map((system) => [system.name, system.about]),
-  );
-  return `${names.join('\n')}\n\n${about}\n`;
 }
 
 /** The command as given. Absolute paths are reduced to their names. */

@@ -1,7 +1,6 @@
 /** Makes the packs, traces and predictors that measurements need in a work directory, and uses existing ones again. */
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
-import { freemem } from 'node:os';
+import { copyFileSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSource } from '../../../dist/checkpoint/checkpoint-source.js';
 import { FileHashes } from '../../../dist/checkpoint/file-hashes.js';
@@ -10,11 +9,9 @@ import { isPack, readManifest } from '../../../dist/checkpoint/manifest.js';
 import { SidaError } from '../../../dist/errors.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import type { DeviceName } from '../../../dist/native/addon-types.js';
-import { readPredictorManifest } from '../../../dist/predictor/training/manifest.js';
 import { NETWORK_NAMES } from '../../../dist/protocol/predictor-messages.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { type BenchModel, checkpointOf, diskNeed } from '../scenarios/models.js';
-import { type SystemName, systemNamed } from '../scenarios/systems.js';
 import { MINI_DIRECTORY, SCRIPTS } from '../support/paths.js';
 import { makeSwitchCheckpoint, run, sida } from '../support/processes.js';
 import { words } from '../support/script.js';
@@ -39,9 +36,6 @@ export interface Maker {
   onStep: (what: string) => void;
 }
 
-/** Bytes. Smaller checkpoints stay in the page cache. */
-const BIG_CHECKPOINT = 4e9;
-
 /** Throws cannot_run with the bytes needed and free. */
 function checkRoom(directory: string, needed: number, what: string): void {
   mkdirSync(directory, { recursive: true });
@@ -59,10 +53,9 @@ export async function prepareModel(model: BenchModel, maker: Maker): Promise<Pre
   const pack = join(directory, 'pack');
   if (!isPack(pack)) {
     const { checkpoint, pack: packed } = diskNeed(model);
-    const memory = checkpointInMemory(checkpoint);
-    checkRoom(directory, packed + (memory === undefined ? checkpoint : 0), model.name);
+    checkRoom(directory, packed + checkpoint, model.name);
     const made = isMade(model);
-    const source = made ? (memory ?? join(directory, 'checkpoint')) : checkpointOf(model);
+    const source = made ? join(directory, 'checkpoint') : checkpointOf(model);
     try {
       if (made) await makeCheckpoint(model, source, maker);
       onStep(`${model.name}: packing (${formatBytes(packed)})`);
@@ -81,15 +74,6 @@ async function bundledWeights(model: BenchModel): Promise<string> {
   const checkpoint = checkpointOf(model);
   const info = loadAddon().inspectCheckpoint(checkpoint);
   return (await readSource(checkpoint, info, { hashes: FileHashes.inMemory() })).weights;
-}
-
-/** A checkpoint is read once. If memory is plentiful, keeping it there saves disk and time. */
-function checkpointInMemory(bytes: number): string | undefined {
-  const files = '/dev/shm';
-  if (bytes < BIG_CHECKPOINT || !existsSync(files)) return undefined;
-  const { bavail, bsize } = statfsSync(files);
-  const room = Math.min(bavail * bsize, freemem() / 2);
-  return room >= 1.1 * bytes ? join(files, `sida-bench-${process.pid}`) : undefined;
 }
 
 /** Whether its checkpoint is made here, and removed with its pack. */
@@ -117,17 +101,6 @@ async function makeCheckpoint(model: BenchModel, out: string, { onStep, signal }
   for (const file of ['tokenizer.json', 'sida.json']) {
     copyFileSync(join(MINI_DIRECTORY, file), join(out, file));
   }
-}
-
-/** Why a system cannot run: the bundled model has no predictor, or one without the network that the system needs. */
-export async function missingNetwork(model: BenchModel, system: SystemName): Promise<string | undefined> {
-  if (model.folder === undefined || !systemNamed(system).needs.includes('predictor')) return undefined;
-  const directory = bundledPredictor(model);
-  if (!existsSync(directory)) return `${model.folder} has no predictor`;
-  const kind = NETWORK_NAMES.find((name) => name === system);
-  if (kind === undefined) return undefined;
-  const { networks } = await readPredictorManifest(directory);
-  return networks[kind] === undefined ? `${model.folder}'s predictor has no ${kind} network` : undefined;
 }
 
 function bundledPredictor(model: BenchModel): string {

@@ -71,12 +71,10 @@ function hitsSection(studies: readonly TaskFidelity[]): Section {
         head: `${head} | top-1 | top-3 | ${error}`,
         rows: [...paper, ...one.flatMap((study) => hitRows(study, [0, 2]))],
       },
-      ...studies
-        .filter(several)
-        .map((study) => ({
-          head: [head, ...study.hitNames, error].join(' | '),
-          rows: hitRows(study, [0, 1]),
-        })),
+      ...studies.filter(several).map((study) => ({
+        head: [head, ...study.hitNames, error].join(' | '),
+        rows: hitRows(study, [0, 1]),
+      })),
     ],
   };
 }

@@ -50,22 +50,31 @@ function shortCommand(command: string): string {
   return `${brief.replace(/--data \S+/, '--data DIR')}${left}`;
 }
 
-/** Markdown of a whole result; its charts lie in `charts/` below `out`. */
-export async function writeReport(file: BenchFile, out: string): Promise<string[]> {
-  const charts = join(out, 'charts');
+/** The sections as parts of a page; their charts go to `charts`, a folder beside it. */
+export async function sectionParts(
+  sections: readonly (Section & { source?: string })[],
+  charts: string,
+): Promise<string[]> {
   rmSync(charts, { recursive: true, force: true });
   mkdirSync(charts, { recursive: true });
-  const parts = [`# ${file.question}`, sourceOf(file)];
-  if (file.differing.length > 0)
-    parts.push(`ANSWERS DIFFER from the resident run: ${file.differing.join(', ')}`);
-  for (const section of sectionsOf(file)) {
+  const parts: string[] = [];
+  for (const section of sections) {
     parts.push(`## ${section.title}`);
     if (section.chart !== undefined) {
       writeFileSync(join(charts, `${section.id}.svg`), await renderSvg(section.chart));
       parts.push(`![${section.title}](charts/${section.id}.svg)`);
     }
-    parts.push(sectionText(section));
+    parts.push(sectionText(section), ...(section.source === undefined ? [] : [section.source]));
   }
+  return parts;
+}
+
+/** Markdown of a whole result in `out`. */
+export async function writeReport(file: BenchFile, out: string): Promise<string[]> {
+  const parts = [`# ${file.question}`, sourceOf(file)];
+  if (file.differing.length > 0)
+    parts.push(`ANSWERS DIFFER from the resident run: ${file.differing.join(', ')}`);
+  parts.push(...(await sectionParts(sectionsOf(file), join(out, 'charts'))));
   for (const { what, why } of file.skipped) parts.push(`Left out: ${what}: ${why}`);
   parts.push(...file.warnings);
   writeFileSync(join(out, BENCH_FILE), `${JSON.stringify(file)}\n`);

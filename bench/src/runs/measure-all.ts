@@ -4,7 +4,7 @@
 import { SidaError } from '../../../dist/errors.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { missingInputs } from '../preparation/inputs.js';
-import { type Maker, missingNetwork, removeModel } from '../preparation/prepare.js';
+import { type Maker, removeModel } from '../preparation/prepare.js';
 import type { Sizes } from '../preparation/sizes.js';
 import { type BenchModel, modelNamed } from '../scenarios/models.js';
 import { type Measurement, measurementName } from '../scenarios/scenarios.js';
@@ -91,10 +91,7 @@ class Run {
 
   async runModel(model: BenchModel, measurements: readonly Measurement[]): Promise<void> {
     const { sizes, prepareOnly } = this.#options;
-    const runnable: Measurement[] = [];
-    for (const measurement of measurements) {
-      if (await this.#canRun(measurement, model)) runnable.push(measurement);
-    }
+    const runnable = measurements.filter((measurement) => this.#canRun(measurement));
     if (runnable.length === 0) return;
     let bench: ModelBench;
     const begun = performance.now();
@@ -122,12 +119,10 @@ class Run {
     for (const { model } of this.#models.values()) removeModel(model, this.#options.work);
   }
 
-  async #canRun(measurement: Measurement, model: BenchModel): Promise<boolean> {
+  #canRun(measurement: Measurement): boolean {
     const { data, signal } = this.#options;
-    const reason =
-      missingInputs(measurement.scenario.data, data) ??
-      (await missingNetwork(model, measurement.system)) ??
-      (signal?.aborted ? 'the time is over' : undefined);
+    const missing = missingInputs(measurement.scenario.data, data);
+    const reason = missing ?? (signal?.aborted ? 'the time is over' : undefined);
     if (reason === undefined) return true;
     this.#skip(measurement, reason);
     return false;

@@ -25,7 +25,7 @@ export function workOf(
   const { scenario, system } = measurement;
   const { model, prepared, traces, predictor } = bench;
   const inputs = bench.inputs.get(scenario.data)!;
-  const { texts, labels, right } = inputs;
+  const { texts, labels } = inputs;
   const { driver, exact } = systemNamed(system);
   const needs = driver === 'threads' && exact && scenario.batch === 1 && bench.needs.get(scenario.data);
   const paths = { predictor: predictor ?? 'none', trace: traces.get(scenario.data)! };
@@ -45,7 +45,6 @@ export function workOf(
     ...prepared,
     texts,
     labels,
-    right,
     warmUp: warmUpOf(model, measurement, inputs),
     batch: scenario.batch,
     ...(needs && { needs }),

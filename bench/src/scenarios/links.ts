@@ -8,8 +8,6 @@ export interface Link {
   title: string;
   /** Options of `sida serve`. */
   flags: Record<string, string>;
-  /** Bytes per second of a simulated link. */
-  bandwidth?: number;
 }
 
 export const LINKS: Record<LinkName, Link> = {
@@ -19,7 +17,6 @@ export const LINKS: Record<LinkName, Link> = {
     title: 'simulated link, 12 GB/s',
     // All experts are in host memory, so that a transfer waits for the simulated link alone.
     flags: { hostBudget: '100%', linkBandwidth: '12GB/s' },
-    bandwidth: 12e9,
   },
   // The SiDA paper's setting: every expert in host memory, the device behind PCIe.
   host: { name: 'host', title: 'host memory', flags: { hostBudget: '100%' } },

@@ -11,18 +11,14 @@ import { BatchFeed } from '../../../dist/scheduler/batch.js';
 import { planScoring } from '../../../dist/scheduler/scoring.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { hashFunctionModule } from '../support/paths.js';
-import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
-import { answersOf } from './digest.js';
+import { figuresOf, type MeasuredRun } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { JobBatcher } from './job-batcher.js';
 import { leastBytesOf } from './least-bytes.js';
 import type { MeasurementWork, Sample } from './work.js';
 
-interface Run {
-  scores: number[][];
-  milliseconds: number[];
-  wallMs: number;
+interface Run extends MeasuredRun {
   counters: InferenceFigures;
 }
 
@@ -115,18 +111,10 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const warm = warmUp.map((text) => tokenizer.encode(text));
   const before = (await Promise.race([run(warm), failed])).counters;
   const begin = await Promise.race([held(), failed]);
-  const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
+  const { counters: after, ...measured } = await Promise.race([run(inputs), failed]);
   const since = (key: NumberKey) => after[key] - before[key];
   return {
-    sentences: inputs.length,
-    tokens: inputs.reduce((sum, tokens) => sum + tokens.length, 0),
-    wallMs,
-    p50Ms: quantile(milliseconds, 0.5),
-    p95Ms: quantile(milliseconds, 0.95),
-    slots: usage.slots,
-    experts: plan.experts,
-    slotBytes: plan.slot,
-    budgetBytes: usage.budgetBytes,
+    ...figuresOf(measured, inputs, plan, usage),
     peakBytes: after.usage.peakBytes,
     needed: since('expertsNeeded'),
     resident: since('expertsResident'),
@@ -142,7 +130,6 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     ...(work.needs && { leastBytes: leastBytesOf({ begin, visits: work.needs }, plan, usage.slots) }),
     routingsPredicted: since('routingsPredicted'),
     routingHitsTop1: since('routingHitsNarrow'),
-    ...answersOf(scores, work.right),
     warnings: [...new Set(warnings)],
   };
 }

@@ -35,7 +35,7 @@ async function replayed(texts: readonly string[]) {
       ...systemFlags('replay', { predictor: 'none', trace }),
     },
     ...prepared,
-    ...{ texts: inputs.texts, labels: inputs.labels, right: inputs.right, warmUp: inputs.training, batch: 1 },
+    ...{ texts: inputs.texts, labels: inputs.labels, warmUp: inputs.training, batch: 1 },
   };
   return runOnThreads(measured);
 }
