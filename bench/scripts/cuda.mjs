@@ -19,7 +19,6 @@ const HELP = `npm run bench:cuda -- [options]
   --work build/bench-cuda  packs, traces and predictors, up to 52 GB
   --out bench/results/cuda
   --skip-native    neither machine limits nor kernels
-  --fresh          measure again what an earlier run on this GPU has
 A run that ended continues where it stopped when it is started again. Needs cmake, nvcc and
 a driver. Ends with 2 where there is no GPU.`;
 
@@ -81,7 +80,7 @@ function benchMeasurements() {
   args.push('--minutes', String(secondsLeft() / 60), '--out', values.out, '--work', values.work);
   for (const flag of ['data', 'sentences']) if (values[flag]) args.push(`--${flag}`, values[flag]);
   for (const pattern of values.only) args.push('--only', pattern);
-  for (const flag of ['fresh', 'prepare']) if (values[flag]) args.push(`--${flag}`);
+  if (values.prepare) args.push('--prepare');
   const child = spawn(process.execPath, args, { stdio: ['inherit', 'ignore', 'inherit'] });
   // The child finishes what it has; a second signal ends it.
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
@@ -92,7 +91,7 @@ const gpu = await gpuOrEnd();
 if (gpu.emulated) console.error('The GPU is EMULATED on the CPU: every figure below means nothing.');
 const { command, commit, machine, node } = scriptProvenance();
 const about = { format: 'sida-cuda-bench', version: 1, command, commit, machine, node, gpu };
-const earlier = !values.fresh && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
+const earlier = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
 const same = earlier && gpuIdentity(earlier.gpu) === gpuIdentity(gpu) && earlier.commit === commit;
 const kept = same && { limits: earlier.limits, gemm: earlier.gemm, rows: earlier.rows };
 const report = { ...about, limits: null, gemm: null, rows: null, skipped: [], measurements: null, ...kept };

@@ -37,7 +37,7 @@ Examples:
   sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
   sida bench --device cuda --minutes 10 --data data
-  sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
+  sida bench --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
 export function measureCommand(name: string): Command {
   return new Command(name)
@@ -67,8 +67,6 @@ export function measureCommand(name: string): Command {
     .option('--rounds <n>', 'runs of each measurement (default 3, with --quick 2)')
     .option('--sentences <n>', 'texts in each measurement, in place of the default of its model and task')
     .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
-    .option('--seed <n>', 'seed of training', '1')
-    .option('--fresh', 'measure again what was measured before')
     .option('--keep', 'leave packs of random-weight models on the disk')
     .addHelpText('after', HELP)
     .action(bench);
@@ -140,8 +138,6 @@ async function measure(
     work: resolve(String(values.work)),
     data: dataDirectory(values.data as string | undefined),
     threads: number('threads', String(values.threads ?? availableParallelism()), 1, 1024),
-    seed: number('seed', String(values.seed), 0, 2 ** 31 - 1),
-    fresh: values.fresh === true,
   };
   mkdirSync(out, { recursive: true });
   const say = (text: string) => process.stderr.write(`${text}\n`);

@@ -27,7 +27,6 @@ export interface Maker {
   /** Directory of everything that is made. */
   work: string;
   threads: number;
-  seed: number;
   /** Device on which traces are recorded; default cpu. */
   device?: DeviceName | undefined;
   /** Stops the work in progress. */
@@ -113,14 +112,14 @@ export async function predictorOf(
   { fingerprint }: PreparedModel,
   traces: readonly string[],
   epochs: number,
-  { work, threads, seed, signal, onStep }: Maker,
+  { work, threads, signal, onStep }: Maker,
 ): Promise<string> {
   if (model.folder !== undefined) return bundledPredictor(model);
-  const key = shortHash(fingerprint, String(epochs), String(seed), ...traces);
+  const key = shortHash(fingerprint, String(epochs), ...traces);
   const directory = join(work, model.name, `predictor-${key}`);
   for (const network of NETWORK_NAMES) {
     onStep(`${model.name}: training ${network} networks`);
-    const args = words`--out ${directory} --network ${network} --seed ${seed} --epochs ${epochs} --threads ${threads}`;
+    const args = words`--out ${directory} --network ${network} --epochs ${epochs} --threads ${threads}`;
     // Ends at once where the directory holds them.
     await sida(['train', ...traces, ...args], { signal });
   }

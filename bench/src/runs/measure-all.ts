@@ -35,8 +35,6 @@ export interface MeasureOptions {
   /** Directory of the tasks' texts. */
   data: string | undefined;
   threads: number;
-  seed: number;
-  fresh: boolean;
   /** Keep packs of random weights. */
   keep: boolean;
   /** Set for measurements on cuda. */
@@ -83,9 +81,8 @@ class Run {
     this.#options = options;
     this.#say = say;
     this.#store = new ResultStore(options.out);
-    if (options.fresh) this.#store.clear();
-    const { work, threads, seed, gpu, signal } = options;
-    this.#maker = { ...{ work, threads, seed, signal }, device: gpu && 'cuda', onStep: say };
+    const { work, threads, gpu, signal } = options;
+    this.#maker = { ...{ work, threads, signal }, device: gpu && 'cuda', onStep: say };
     this.#total = options.measurements.length * options.sizes.rounds;
   }
 
@@ -189,7 +186,7 @@ class Run {
   }
 
   result(seconds: number): BenchResult {
-    const { command, quick, sizes, seed } = this.#options;
+    const { command, quick, sizes } = this.#options;
     const measurements = [...this.#results.values()];
     const { comparisons, differing, alone } = judgeExactness(measurements);
     for (const name of alone) this.#warn(`${name} has no resident run to be compared with`);
@@ -200,7 +197,6 @@ class Run {
       command,
       quick,
       rounds: sizes.rounds,
-      seed,
       provenance: this.#provenance,
       models: [...this.#models.values()],
       measurements,

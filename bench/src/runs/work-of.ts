@@ -13,7 +13,6 @@ import type { MeasurementSpec } from './result.js';
 interface Settings {
   gpu?: Gpu;
   threads: number;
-  seed: number;
 }
 
 /** The work of a measurement's process. */
@@ -56,13 +55,12 @@ export function specOf(
   { scenario }: Measurement,
   { texts, warmUp, flags, fingerprint }: MeasurementWork,
   bench: ModelBench,
-  { threads, seed, gpu }: Settings,
+  { threads, gpu }: Settings,
 ): MeasurementSpec {
   return {
     sentences: texts.length,
     warmUp: warmUp.length,
     threads,
-    seed,
     inputs: shortHash(
       fingerprint,
       basename(flags.predictor ?? ''),
