@@ -4,15 +4,13 @@
 // ended. Both ways feed the same outputs and name the same number of candidates in each row; with a batch of one they
 // do the same. Every batch size decodes the same sentences, in the order of the data. The processor's time is what the
 // process used on all cores, which other work on the machine hardly changes.
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openEngine } from '../../dist/inference/open-engine.js';
-import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { MINI_DIRECTORY } from '../dist/support/paths.js';
 import { sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { optionsOf, scratchDirectory, writeResult } from '../dist/support/script.js';
-import { sst2Texts } from '../dist/support/sst2.js';
+import { sst2Texts, tokenizerOf } from '../dist/support/sst2.js';
 import { medians } from '../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/batch-pruning.mjs [--batch 1,2,4,8,16,32] [--sentences 128] [--beams 1,4]
@@ -23,10 +21,7 @@ const { batch: sizes, beams: widths, budgets, sentences: count, rounds, threads,
 const [batches, beamCounts] = [sizes, widths].map((list) => list.split(',').map(Number));
 
 const [ENCODER, DECODER] = [0, 1];
-const tokenizer = new Tokenizer(readFileSync(join(MINI_DIRECTORY, 'tokenizer.json')), {
-  vocabSize: 1 << 30,
-  maxInputBytes: 1 << 20,
-});
+const tokenizer = tokenizerOf(MINI_DIRECTORY);
 const sentences = sst2Texts(count).map((text) => tokenizer.encode(text));
 
 /** Decodes one batch and returns what its decoder passes cost. */

@@ -3,11 +3,10 @@
 // The engine gates dynamically, with every expert in memory or with Expert Buffering at a budget (LRU beside it).
 // Static gating is composed: the engine's pass plus what every MoE layer takes longer at a fixed capacity, measured on
 // the pass's own routes by native/bench/gating_bench.cc at the width of the model.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { trueRouting } from '../../dist/evaluation/model-runner.js';
 import { openEngine } from '../../dist/inference/open-engine.js';
-import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { cut } from '../dist/studies/corruption.js';
 import { staticPasses } from '../dist/studies/static-passes.js';
@@ -15,7 +14,7 @@ import { buildNativeBench, runNativeBench } from '../dist/support/native-bench.j
 import { sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { optionsOf, scratchDirectory, writeResult } from '../dist/support/script.js';
-import { sst2Texts } from '../dist/support/sst2.js';
+import { sst2Texts, tokenizerOf } from '../dist/support/sst2.js';
 import { mean, median } from '../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/gating.mjs [options]
@@ -38,10 +37,7 @@ if (uneven !== undefined) throw new Error(`--inputs ${count} is no multiple of t
 const STACKS = ['encoder', 'decoder'];
 const DTYPE = 'bf16';
 
-const tokenizer = new Tokenizer(readFileSync(join(model, 'tokenizer.json')), {
-  vocabSize: 1 << 30,
-  maxInputBytes: 1 << 20,
-});
+const tokenizer = tokenizerOf(model);
 const inputs = cut(
   sst2Texts().map((sentence) => Int32Array.from(tokenizer.encode(sentence))),
   length,

@@ -2,7 +2,7 @@
 // `--predictor none` started again as a control, over a grid of budgets and links. Two processes of one kind differ for
 // as long as they run, so all are started several times, and the intervals are over the starts.
 
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { hashOfFiles } from '../../dist/checkpoint/identity.js';
@@ -12,7 +12,7 @@ import { LineProcess } from '../dist/support/line-process.js';
 import { hashFunctionModule, LABEL_TRACE_PROCESS, SCRIPTS } from '../dist/support/paths.js';
 import { run, sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { optionsOf, resultFile, scratchDirectory, words, writeResult } from '../dist/support/script.js';
+import { merged, optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
 import { mean, median } from '../dist/support/statistics.js';
 import { StepProgress } from '../dist/support/step-progress.js';
@@ -123,9 +123,6 @@ function slower(found, name) {
   return { mean: Math.expm1(middle), low: Math.expm1(low), high: Math.expm1(high) };
 }
 
-/** Settings that were measured before stay, but for those measured again. */
-const file = resultFile('prediction', quick);
-const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).settings : [];
 const measured = [];
 const common = { task: task ?? 'completions', clients, starts, blocks, block: size };
 const keyOf = ({ model, budget, link, task: kind, clients: count }) =>
@@ -133,8 +130,7 @@ const keyOf = ({ model, budget, link, task: kind, clients: count }) =>
 
 function keep(setting) {
   measured.push(setting);
-  const fresh = new Set(measured.map(keyOf));
-  const settings = [...before.filter((known) => !fresh.has(keyOf(known))), ...measured];
+  const settings = merged('prediction', 'settings', measured, keyOf, quick);
   writeResult(
     'prediction',
     {

@@ -12,9 +12,9 @@ import { intervalOf } from '../../dist/evaluation/paired-difference.js';
 import { corruptedSource, dataSource, readTextLines } from '../../dist/evaluation/sources.js';
 import { openEngine } from '../../dist/inference/open-engine.js';
 import { loadAddon } from '../../dist/native/addon.js';
-import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { optionsOf, scratchDirectory, writeResult } from '../dist/support/script.js';
+import { tokenizerOf } from '../dist/support/sst2.js';
 
 const HELP = `node bench/scripts/quantized-accuracy.mjs [--model models/switch-mini] [--task sst2] [--data DIR] [--limit N]
 node bench/scripts/quantized-accuracy.mjs --model models/switch-words --task category
@@ -70,10 +70,7 @@ async function sources() {
     }),
   };
   const { shape } = addon.inspectCheckpoint(MODEL);
-  const tokenizer = new Tokenizer(readFileSync(join(MODEL, 'tokenizer.json')), {
-    vocabSize: shape.vocabSize,
-    maxInputBytes: 1 << 24,
-  });
+  const tokenizer = tokenizerOf(MODEL, shape.vocabSize);
   const read = {};
   for (const [task, { file, joins = {} }] of Object.entries(files)) {
     if (tasks[task] === undefined) continue;

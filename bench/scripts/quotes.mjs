@@ -1,9 +1,9 @@
 // How far are quotes off? Each answer carries the quote that was made before it ran: answers of known length, quiet and
 // beside other clients, over budgets. Seconds are those of queue and engine, without HTTP.
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { optionsOf, resultFile, writeResult } from '../dist/support/script.js';
+import { merged, optionsOf, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
 import { quantile } from '../dist/support/statistics.js';
 
@@ -75,10 +75,8 @@ const off = (actual, quoted) => Math.abs(actual - quoted) / Math.max(actual, quo
 const rounded = (value) => Number(value.toPrecision(4));
 /** Models that were measured before stay. */
 function keep() {
-  const file = resultFile('quotes', quick);
-  const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).models : [];
   const measured = { model: options.name ?? basename(model), ...scriptProvenance(), rows };
-  const models = [...before.filter(({ model: name }) => name !== measured.model), measured];
+  const models = merged('quotes', 'models', [measured], ({ model: name }) => name, quick);
   writeResult('quotes', { question: 'How far are quotes off?', models }, quick);
 }
 

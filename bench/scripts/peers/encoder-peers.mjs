@@ -5,7 +5,6 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { readBenchInputs } from '../../dist/preparation/inputs.js';
 import { LineProcess } from '../../dist/support/line-process.js';
 import { MINI_DIRECTORY, REPOSITORY, SCRIPTS } from '../../dist/support/paths.js';
@@ -19,6 +18,7 @@ import {
   words,
   writeResult,
 } from '../../dist/support/script.js';
+import { tokenizerOf } from '../../dist/support/sst2.js';
 import { median, quantile } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
 
@@ -76,10 +76,7 @@ async function packOf(dtype) {
 /** Token ids of inputs of each length class, at even steps of length among the first that fit. */
 async function inputsByLength() {
   const perClass = options['per-class'];
-  const tokenizer = new Tokenizer(readFileSync(join(MINI_DIRECTORY, 'tokenizer.json')), {
-    vocabSize: 8000,
-    maxInputBytes: 1 << 20,
-  });
+  const tokenizer = tokenizerOf(MINI_DIRECTORY, 8000);
   const read = await readBenchInputs(lengths, { directory: data, sentences: 2000, trainingSentences: 1 });
   const encoded = read.texts.map((text) => Array.from(tokenizer.encode(text)));
   return CLASSES[lengths].map(([least, most]) => {

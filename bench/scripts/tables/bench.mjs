@@ -25,8 +25,8 @@ const joined = { ...systems, models: joinedModels(), measurements: [...measureme
 /** Times of two runs do not compare: element types are those of one run. */
 const sources = [
   { file: conditions, only: /^element-types$/, from: [conditions] },
-  { file: systems, only: /^(budgets|paper-systems)$/, from: [systems] },
-  { file: joined, only: /^(?!element-types|budgets|paper-systems)/, from: [systems, conditions] },
+  { file: systems, only: /^paper-systems$/, from: [systems] },
+  { file: joined, only: /^(?!element-types|paper-systems)/, from: [systems, conditions] },
   { file: fidelity, only: /^paper-(hits|fidelity|perplexity)$/, from: [fidelity] },
 ];
 

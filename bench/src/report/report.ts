@@ -2,7 +2,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BENCH_FILE, type BenchFile, checkBounds } from './bench-file.js';
-import { budgetsSection } from './budgets.js';
 import { renderSvg } from './charts.js';
 import { elementTypesSection } from './element-types.js';
 import { fidelitySections } from './fidelity.js';
@@ -15,7 +14,6 @@ import { paperSystems, predictionTable, systemsSections } from './systems.js';
 export function sectionsOf({ measurements, models, fidelity }: BenchFile): Section[] {
   checkBounds(measurements);
   return [
-    budgetsSection(measurements),
     predictionTable(measurements),
     paperSystems(measurements),
     needsSection({ models }),

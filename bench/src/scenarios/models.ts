@@ -44,7 +44,7 @@ function switchBase(experts: number, dtype: ExpertDtype, layers = SWITCH_BASE.la
   };
 }
 
-export const SWITCH_MINI: BenchModel = {
+const SWITCH_MINI: BenchModel = {
   name: 'switch-mini',
   weights: 'trained',
   folder: 'switch-mini',
@@ -63,7 +63,7 @@ export const SWITCH_WORDS: BenchModel = {
   maxBatchTokens: 2048,
 };
 
-export const SWITCH_WORDS_PADDED: BenchModel = {
+const SWITCH_WORDS_PADDED: BenchModel = {
   ...SWITCH_WORDS,
   name: 'switch-words-padded',
   expertBytes: '2.65MB',

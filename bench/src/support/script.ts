@@ -1,5 +1,5 @@
 /** What every script of bench/scripts/ has: options with a help, and a result in bench/results/. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
@@ -59,6 +59,20 @@ export function resultFile(name: string, quick = false): string {
 /** The name of a result of speed. Processors with AMX have a result beside that of the others. */
 export function nameOfSpeed(name: string, isa: string): string {
   return isa.includes('amx') ? `${name}-amx` : name;
+}
+
+/** The entries of an earlier result but those that `fresh` measures again, and then `fresh`. */
+export function merged<T>(
+  name: string,
+  list: string,
+  fresh: readonly T[],
+  key: (entry: T) => string,
+  quick: boolean,
+): T[] {
+  const file = resultFile(name, quick);
+  const before = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8'))[list] as T[]) : [];
+  const keys = new Set(fresh.map(key));
+  return [...before.filter((entry) => !keys.has(key(entry))), ...fresh];
 }
 
 /** Prints where it went. */

@@ -1,6 +1,4 @@
 /** Scores labels on the native engine directly, without threads, queues or other processes. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import {
   type Engine,
   type NativeBatch,
@@ -11,7 +9,7 @@ import {
 import type { ScoringPlan } from '../../../dist/protocol/item-work.js';
 import { passAnswers, passBatch } from '../../../dist/scheduler/pass-batch.js';
 import { LabelScoring, planScoring, targetsWithin } from '../../../dist/scheduler/scoring.js';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { tokenizerOf } from '../support/sst2.js';
 
 /** Runs one pass. */
 export type Pass = (batch: NativeBatch) => RunResult;
@@ -30,10 +28,7 @@ export function scoringInputs(
   texts: readonly string[],
   labels: readonly string[],
 ): ScoringInputs {
-  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
-    vocabSize,
-    maxInputBytes: 1 << 20,
-  });
+  const tokenizer = tokenizerOf(pack, vocabSize);
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
   const encode = (text: string) => Int32Array.from(tokenizer.encode(text));
   return { inputs: texts.map(encode), encode, plan: planScoring(labelIds, special.start, special.end[0]) };
