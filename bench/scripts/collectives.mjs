@@ -81,23 +81,16 @@ const routings = {
   uniform: { experts: EXPERTS, topK: TOP_K, choices: drawn(() => 1) },
   skewed: { experts: EXPERTS, topK: TOP_K, choices: drawn((place) => 1 / (place + 1)) },
   ...Object.fromEntries(
-    ['switch-words', 'olmoe-mini'].map((name) => [
-      name,
-      { ...recorded[name], choices: recorded[name].layers[1] },
-    ]),
+    ['switch-words', 'olmoe-mini'].map((name) => [name, { ...recorded[name], choices: recorded[name].layers[1] }]),
   ),
 };
 const runs = [];
 const missing = { mpicxx: 'libopenmpi-dev', mpirun: 'openmpi-bin' };
 const lacking = Object.keys(missing).filter((name) => spawnSync(name, ['--version']).error);
-if (lacking.length > 0)
-  console.error(`SKIPPED: apt-get install ${lacking.map((name) => missing[name]).join(' ')}`);
+if (lacking.length > 0) console.error(`SKIPPED: apt-get install ${lacking.map((name) => missing[name]).join(' ')}`);
 else {
   const program = join(folder, 'collectives');
-  execFileSync(
-    'mpicxx',
-    words`-std=c++20 -O3 -march=native -DOMPI_SKIP_MPICXX -o ${program} bench/mpi/collectives.cc`,
-  );
+  execFileSync('mpicxx', words`-std=c++20 -O3 -march=native -DOMPI_SKIP_MPICXX -o ${program} bench/mpi/collectives.cc`);
   for (const [routing, own] of Object.entries(routings))
     for (const tokens of numbers('tokens'))
       for (const ranks of numbers('ranks'))

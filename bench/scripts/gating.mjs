@@ -106,8 +106,7 @@ const open = (batch, memoryBudget, policy = 'lru') =>
   openEngine({ pack, ...limitsOf(batch), memoryBudget, hostBudget: '0', policy });
 const traced = open(Math.max(...batches), '100%');
 const { shape } = traced;
-if (shape.family !== 'switch_transformers')
-  throw new Error(`${shape.family}: the bench computes Switch's experts`);
+if (shape.family !== 'switch_transformers') throw new Error(`${shape.family}: the bench computes Switch's experts`);
 const routes = routesOf(traced);
 traced.close();
 
@@ -162,8 +161,7 @@ writeResult(
     ...scriptProvenance(),
     ...{ model: basename(model), dtype: DTYPE, experts: shape.experts },
     ...{ inputs: count, length, steps, threads, repeats },
-    control:
-      'LRU at the budgets of Expert Buffering; outputs of both gatings are compared bit by bit where none drops',
+    control: 'LRU at the budgets of Expert Buffering; outputs of both gatings are compared bit by bit where none drops',
     runs,
   },
   quick,

@@ -96,8 +96,7 @@ await served(['--latency-p95', `${target}ms`], async (server) => {
         rows.push({ x, y: device.budget_bytes / MIB, series: 'budget' });
         rows.push({ x, y: smallest[load] / MIB, series: 'smallest that holds the target, by a sweep' });
         rows.push({ x, y: cap / MIB, series: 'cap' });
-        if (own.length % 4 === 0)
-          console.log(load, x.toFixed(0), (device.budget_bytes / MIB).toFixed(1), kept.ratio);
+        if (own.length % 4 === 0) console.log(load, x.toFixed(0), (device.budget_bytes / MIB).toFixed(1), kept.ratio);
       }
       const changed = own.findLast(({ bytes }, i) => i > 0 && bytes !== own[i - 1].bytes)?.seconds ?? 0;
       const over = (own.at(-1).bytes / smallest[load]).toFixed(2);

@@ -55,8 +55,7 @@ class PackFile {
 }
 
 const bytesOf = (floats) => new Uint8Array(floats.buffer);
-const layersOf = ({ dense }) =>
-  new Set(dense.tensors.map(({ name }) => /^\w+\.\d+/.exec(name)?.[0])).size - 1;
+const layersOf = ({ dense }) => new Set(dense.tensors.map(({ name }) => /^\w+\.\d+/.exec(name)?.[0])).size - 1;
 
 function writeDense(out, layout) {
   const file = new PackFile(out, layout.dense.file);

@@ -11,15 +11,7 @@ const HELP = `node bench/scripts/make-switch-checkpoint.mjs [--out DIR] [--exper
 
 const values = optionsOf(HELP);
 if (values.out === undefined) throw new Error('--out DIR is required');
-const {
-  layers,
-  'decoder-layers': decoderLayers = layers,
-  experts,
-  'd-model': d,
-  'd-ff': ff,
-  heads,
-  vocab,
-} = values;
+const { layers, 'decoder-layers': decoderLayers = layers, experts, 'd-model': d, 'd-ff': ff, heads, vocab } = values;
 const dKv = 64;
 const inner = heads * dKv;
 const bf16 = values.dtype === 'bf16';

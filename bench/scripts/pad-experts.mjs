@@ -64,8 +64,7 @@ const tensors = Object.entries(entries).sort(([, a], [, b]) => a.data_offsets[0]
 const anyExpert = tensors.find(([name]) => /\.experts\./.test(name) && family.columns.test(name));
 if (anyExpert === undefined) throw new Error('the model has no expert that can be padded');
 const columnBytes = family.matrices * d * ELEMENT_BYTES[anyExpert[1].dtype];
-const width =
-  ff === undefined ? Math.ceil(parseBytes(bytes) / columnBytes / WIDTH_STEP) * WIDTH_STEP : Number(ff);
+const width = ff === undefined ? Math.ceil(parseBytes(bytes) / columnBytes / WIDTH_STEP) * WIDTH_STEP : Number(ff);
 if (!(Number.isInteger(width) && width > before)) {
   throw new Error(`a width of ${width}: expected a whole number above the model's ${before}`);
 }

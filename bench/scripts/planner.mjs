@@ -36,9 +36,7 @@ function sentences(shape) {
     const needed = new Set(Array.from({ length: 16 }, () => Math.floor(layerExperts * random() ** 2)));
     return [...needed].sort((a, b) => a - b).map((index) => layer * layerExperts + index);
   };
-  const steps = Array.from({ length: PASSES + Number(warm) }, () =>
-    Array.from({ length: layers }, (_, l) => visit(l)),
-  );
+  const steps = Array.from({ length: PASSES + Number(warm) }, () => Array.from({ length: layers }, (_, l) => visit(l)));
   return { model: `sentences, ${shape}`, layers, layerExperts, steps };
 }
 

@@ -125,8 +125,7 @@ function slower(found, name) {
 
 const measured = [];
 const common = { task: task ?? 'completions', clients, starts, blocks, block: size };
-const keyOf = ({ model, budget, link, task: kind, clients: count }) =>
-  [model, budget, link, kind, count].join();
+const keyOf = ({ model, budget, link, task: kind, clients: count }) => [model, budget, link, kind, count].join();
 
 function keep(setting) {
   measured.push(setting);
@@ -148,8 +147,7 @@ for (const model of models) {
   const names = Object.keys(SYSTEMS);
   for (const budget of options['memory-budget'].split(',')) {
     for (const link of options.link.split(',')) {
-      const rate =
-        link === 'disk' ? words`--host-budget 0` : words`--host-budget 100% --link-bandwidth ${link}`;
+      const rate = link === 'disk' ? words`--host-budget 0` : words`--host-budget 100% --link-bandwidth ${link}`;
       const flags = [...words`--model ${model} --memory-budget ${budget} --threads ${threads}`, ...rate];
       const found = [];
       for (let at = 0; at < starts; at += 1) {

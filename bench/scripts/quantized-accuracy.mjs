@@ -1,6 +1,6 @@
 // What do quantized weights cost in accuracy? Every element type of experts and of dense weights, on a task of a model
 // of the repository, by the scoring of `sida eval`, all experts resident.
-import { existsSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { existsSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { convertCheckpoint } from '../../dist/checkpoint/converter.js';

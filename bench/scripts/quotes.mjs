@@ -35,8 +35,7 @@ const words = readFileSync(options.texts, 'utf8')
 function bodyOf(at) {
   const count = lengths[Math.floor(at / tokens.length) % lengths.length];
   const pick = (i, of) => (at * 131 + i * 17 + i * i) % of;
-  const ids =
-    options.ids && Array.from({ length: count }, (_, i) => 5 + 7 * pick(i, Number(options.ids) / 8));
+  const ids = options.ids && Array.from({ length: count }, (_, i) => 5 + 7 * pick(i, Number(options.ids) / 8));
   const text = Array.from({ length: count }, (_, i) => words[pick(i, words.length)]).join(' ');
   return {
     prompt: ids ?? text,
@@ -87,8 +86,7 @@ for (const budget of options['memory-budget'].split(',')) {
   try {
     for (const others of numbers(options.clients)) {
       const answers = await measure(server, others);
-      const ratios = (actual, quoted) =>
-        answers.map((each) => rounded(actual(each) / Math.max(1e-9, quoted(each))));
+      const ratios = (actual, quoted) => answers.map((each) => rounded(actual(each) / Math.max(1e-9, quoted(each))));
       const sum = (of) => answers.reduce((total, each) => total + of(each), 0);
       const row = {
         ...{ budget, others, answers: answers.length },
@@ -123,8 +121,7 @@ for (const budget of options['memory-budget'].split(',')) {
           ),
         ),
         within: answers.filter(({ seconds, quote }) => seconds <= quote.seconds.p90).length / answers.length,
-        bytesWithin:
-          answers.filter(({ bytes, quote }) => bytes <= quote.bytes_moved.p90).length / answers.length,
+        bytesWithin: answers.filter(({ bytes, quote }) => bytes <= quote.bytes_moved.p90).length / answers.length,
         secondsRatios: ratios(
           ({ seconds }) => seconds,
           ({ quote }) => quote.seconds.p50,

@@ -93,9 +93,7 @@ async function measure(pack, batchWait) {
       parts.bareMany.push(await bareRound(bare, Math.max(1, Math.round(batch)), many));
       progress.step();
     }
-    const result = Object.fromEntries(
-      Object.entries(parts).map(([name, samples]) => [name, medians(samples)]),
-    );
+    const result = Object.fromEntries(Object.entries(parts).map(([name, samples]) => [name, medians(samples)]));
     return {
       batchWaitMs: Number(batchWait),
       ...result,

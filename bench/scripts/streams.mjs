@@ -30,15 +30,7 @@ const HELP = `node bench/scripts/streams.mjs [options]
 Processor times count all threads of a process. The result is bench/results/NAME.json, with AMX NAME-amx.json.`;
 
 const options = optionsOf(HELP);
-const {
-  quick,
-  model,
-  activations,
-  streams,
-  rounds,
-  'max-tokens': maxTokens,
-  'memory-budget': budget,
-} = options;
+const { quick, model, activations, streams, rounds, 'max-tokens': maxTokens, 'memory-budget': budget } = options;
 const threads = String(options.threads ?? availableParallelism());
 const resident = budget === '100%';
 

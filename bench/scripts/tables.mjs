@@ -38,8 +38,7 @@ const CHARTS = 'bench/results/charts';
 
 for (const [name, [title, own]] of Object.entries(PAGES)) {
   const parts = own.map((table) => tables[table]()).filter((part) => part !== '');
-  if (parts.length > 0)
-    writeFileSync(`bench/results/${name}.md`, `${[`# ${title}`, NOTE, ...parts].join('\n\n')}\n`);
+  if (parts.length > 0) writeFileSync(`bench/results/${name}.md`, `${[`# ${title}`, NOTE, ...parts].join('\n\n')}\n`);
 }
 
 writeFileSync('docs/pictures/memory.svg', await renderSvg(memoryChart()));
@@ -56,8 +55,7 @@ const cards = ['switch-mini', 'switch-words'].map((model) => `models/${model}/RE
 for (const file of ['README.md', ...docs.map((name) => `docs/${name}`), ...cards]) {
   const before = readFileSync(file, 'utf8');
   const filled = before.replace(MARKED, (_, name) => {
-    if (tables[name] === undefined)
-      throw new Error(`${file} asks for a table "${name}", which no result makes`);
+    if (tables[name] === undefined) throw new Error(`${file} asks for a table "${name}", which no result makes`);
     return `${tables[name]()}\n`;
   });
   if (filled !== before) writeFileSync(file, filled);

@@ -11,8 +11,7 @@ The traces are those of \`sida trace\`. What is reported is the whole command. -
 is bench/results/train-time.json.`;
 
 const { trace, 'held-out': heldOut, network, threads, seed, out } = optionsOf(HELP);
-if (trace.length === 0 || heldOut === undefined)
-  throw new Error('--trace DIR and --held-out DIR are required');
+if (trace.length === 0 || heldOut === undefined) throw new Error('--trace DIR and --held-out DIR are required');
 
 const directory = out ?? join(scratchDirectory(), 'predictor');
 const begin = performance.now();

@@ -10,14 +10,7 @@ import { LineProcess } from '../../dist/support/line-process.js';
 import { MINI_DIRECTORY, REPOSITORY, SCRIPTS } from '../../dist/support/paths.js';
 import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import {
-  nameOfSpeed,
-  optionsOf,
-  resultFile,
-  scratchDirectory,
-  words,
-  writeResult,
-} from '../../dist/support/script.js';
+import { nameOfSpeed, optionsOf, resultFile, scratchDirectory, words, writeResult } from '../../dist/support/script.js';
 import { tokenizerOf } from '../../dist/support/sst2.js';
 import { median, quantile } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
@@ -80,9 +73,7 @@ async function inputsByLength() {
   const read = await readBenchInputs(lengths, { directory: data, sentences: 2000, trainingSentences: 1 });
   const encoded = read.texts.map((text) => Array.from(tokenizer.encode(text)));
   return CLASSES[lengths].map(([least, most]) => {
-    const fits = encoded
-      .filter(({ length }) => length >= least && length <= most)
-      .slice(0, CANDIDATES * perClass);
+    const fits = encoded.filter(({ length }) => length >= least && length <= most).slice(0, CANDIDATES * perClass);
     if (fits.length < perClass) throw new Error(`${fits.length} inputs of ${least} to ${most} tokens`);
     fits.sort((a, b) => a.length - b.length);
     const step = fits.length / perClass;
@@ -156,9 +147,7 @@ function land(about, comparison) {
 async function compare(text, classes) {
   const [dtype, activations = 'f32'] = text.split(':');
   const given = { pack: await packOf(dtype), threads, activations, maxTokens: MAX_TOKENS };
-  const [own, theirs] = ['encoder-process.mjs', 'transformers_encoder.py'].map(
-    (name) => `${SCRIPTS}peers/${name}`,
-  );
+  const [own, theirs] = ['encoder-process.mjs', 'transformers_encoder.py'].map((name) => `${SCRIPTS}peers/${name}`);
   const ours = new LineProcess('our encoder', 'node', [own, JSON.stringify(given)]);
   const env = { ...process.env, HF_HUB_DISABLE_PROGRESS_BARS: '1', HF_HUB_OFFLINE: '1' };
   const peerArgs = words`${theirs} --model ${checkpoint} --dtype ${peerDtype} --threads ${threads}`;

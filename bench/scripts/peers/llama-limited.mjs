@@ -131,9 +131,7 @@ async function complete({ port }, prompt) {
   }
 }
 
-const shares = values.limits
-  .split(',')
-  .map((text) => (text === 'none' ? null : Number.parseFloat(text) / 100));
+const shares = values.limits.split(',').map((text) => (text === 'none' ? null : Number.parseFloat(text) / 100));
 const progress = new StepProgress('limits', files.length * shares.length * rounds);
 const rows = [];
 

@@ -71,7 +71,5 @@ const result = {
   ...{ differences, peer },
 };
 const { equalUntilFirstDifference: equal, agreeing } = result;
-console.log(
-  `Of ${result.steps} tokens ${equal} are the same before the first difference, ${agreeing} in all.`,
-);
+console.log(`Of ${result.steps} tokens ${equal} are the same before the first difference, ${agreeing} in all.`);
 if (values.save) writeResult(values.save, result);

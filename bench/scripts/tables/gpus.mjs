@@ -61,16 +61,12 @@ function cudaProducts({ cases }) {
   const rows = kinds.map((kind) => [
     kind,
     ...counts.map((count) => {
-      const one = cases.find(
-        ({ format, k, n, rows: own }) => `${format} ${k} × ${n}` === kind && own === count,
-      );
+      const one = cases.find(({ format, k, n, rows: own }) => `${format} ${k} × ${n}` === kind && own === count);
       return one ? percent(few(count) ? one.ofCopy : one.ofMma) : '–';
     }),
   ]);
   return plain(
-    ['weights, k × n', ...counts.map((n) => `${n} rows, of ${few(n) ? 'a copy' : 'tensor cores'}`)].join(
-      ' | ',
-    ),
+    ['weights, k × n', ...counts.map((n) => `${n} rows, of ${few(n) ? 'a copy' : 'tensor cores'}`)].join(' | '),
     rows,
   );
 }
@@ -90,26 +86,15 @@ const cudaKernels = ({ cases }) =>
 function cudaMeasurements({ measurements }) {
   const rows = groupsOf(measurements).flatMap((group) =>
     group.measurements.map((own) => [
-      ...[
-        groupTitle(group),
-        percent(own.scenario.share, 0),
-        own.system,
-        own.sentences,
-        perSecond(own).toFixed(1),
-      ],
+      ...[groupTitle(group), percent(own.scenario.share, 0), own.system, own.sentences, perSecond(own).toFixed(1)],
       group.resident ? times(perSecond(own) / perSecond(group.resident)) : '–',
       ...[`${own.p50Ms.toFixed(2)} / ${own.p95Ms.toFixed(2)}`, mib(own.bytesMoved / own.sentences)],
       own.needed === 0 ? '–' : percent((own.resident + own.prefetched) / own.needed),
       own.gpuPeakBytes ? mib(own.gpuPeakBytes - own.gpuBeforeBytes) : '–',
-      own.digest === group.resident?.digest
-        ? 'identical bits'
-        : own.agreement === null
-          ? '–'
-          : percent(own.agreement),
+      own.digest === group.resident?.digest ? 'identical bits' : own.agreement === null ? '–' : percent(own.agreement),
     ]),
   );
-  const head =
-    'inputs | budget | system | number | sentences/s | ÷ resident | p50 / p95, ms | loaded per sentence';
+  const head = 'inputs | budget | system | number | sentences/s | ÷ resident | p50 / p95, ms | loaded per sentence';
   return plain(`${head} | hits | driver’s peak | answers, or same labels`, rows);
 }
 

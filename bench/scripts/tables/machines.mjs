@@ -28,14 +28,7 @@ function kernels(r) {
     });
   });
   const limits = r.runs.map(
-    ({
-      threads,
-      readBytesPerSecond,
-      fmaPerSecond,
-      vnniPerSecond,
-      amxBf16PerSecond = 0,
-      amxInt8PerSecond = 0,
-    }) =>
+    ({ threads, readBytesPerSecond, fmaPerSecond, vnniPerSecond, amxBf16PerSecond = 0, amxInt8PerSecond = 0 }) =>
       `${threads} thread${threads > 1 ? 's' : ''}: reads ${gbs(readBytesPerSecond)}, f32 FMA ${giga(fmaPerSecond)} GFLOP/s, ` +
       `VNNI ${giga(vnniPerSecond)} GOP/s${amxBf16PerSecond > 0 ? `, AMX ${giga(amxBf16PerSecond)} GFLOP/s, ${giga(amxInt8PerSecond)} GOP/s` : ''}`,
   );
@@ -60,8 +53,7 @@ function planner() {
 /** One row a setting: the time of each server over that of `none`, and what they load. */
 function prediction() {
   const { settings } = result('prediction');
-  const over = (slower) =>
-    `${percent(slower.mean)} (${percent(slower.low, 0)} to ${percent(slower.high, 0)})`;
+  const over = (slower) => `${percent(slower.mean)} (${percent(slower.low, 0)} to ${percent(slower.high, 0)})`;
   const rows = settings.map(({ model, budget, link, task, clients, rows: servers }) => {
     const of = (name) => servers.find(({ system }) => system === name);
     const times = ['default', 'true tables', 'none again'].map((name) =>
@@ -78,9 +70,7 @@ function prediction() {
     plain(`${head} | KiB a request: defaults / true / none`, rows),
     about,
     ...new Set(
-      settings.map(
-        ({ commit, machine, isa }) => `Commands: prediction.json. Commit ${commit} · ${machine} · ${isa}`,
-      ),
+      settings.map(({ commit, machine, isa }) => `Commands: prediction.json. Commit ${commit} · ${machine} · ${isa}`),
     ),
   ].join('\n\n');
 }
@@ -89,12 +79,7 @@ function restOverhead(r) {
   const rows = r.runs.map(({ batchWaitMs, one, many, bareMany, overBareP50Ms, throughputShare }) => [
     batchWaitMs,
     ...[one.latencyP50Ms, one.inferenceP50Ms, one.overheadP50Ms, overBareP50Ms].map(fixed(2)),
-    ...[
-      many.perSecond.toFixed(0),
-      many.batch.toFixed(1),
-      bareMany.perSecond.toFixed(0),
-      percent(throughputShare, 0),
-    ],
+    ...[many.perSecond.toFixed(0), many.batch.toFixed(1), bareMany.perSecond.toFixed(0), percent(throughputShare, 0)],
     [many.clientCpuMs, many.apiCpuMs, many.engineCpuMs, bareMany.cpuMs].map(fixed(2)).join(' / '),
   ]);
   const head =
@@ -144,10 +129,7 @@ function quotes() {
   const rows = models.flatMap(({ model, rows: own }) =>
     own.map((r) => [
       ...[model, r.budget, r.others === 0 ? 'none' : r.others],
-      ...[
-        mib(r.medianBytes),
-        ...(r.medianBytes > 0 ? [off(r.bytesTogether), percent(r.bytesOff, 0)] : ['–', '–']),
-      ],
+      ...[mib(r.medianBytes), ...(r.medianBytes > 0 ? [off(r.bytesTogether), percent(r.bytesOff, 0)] : ['–', '–'])],
       ...[(1000 * r.medianSeconds).toFixed(0), off(r.secondsTogether), percent(r.secondsOff, 0)],
       percent(r.within, 0),
     ]),
@@ -192,9 +174,6 @@ export const machineTables = {
   prediction,
   'rest-overhead': () => each(withAmx('rest-overhead'), restOverhead),
   streams: () =>
-    each(
-      ['streams', 'streams-amx', 'streams-pack-amx', 'streams-disk-olmoe-7b', 'streams-disk-olmoe-mini'],
-      streams,
-    ),
+    each(['streams', 'streams-amx', 'streams-pack-amx', 'streams-disk-olmoe-7b', 'streams-disk-olmoe-mini'], streams),
   'redis-queue': () => each(['redis-queue'], redisQueue),
 };

@@ -62,13 +62,8 @@ function replayShort() {
         ];
       }),
   );
-  const head =
-    'trace | experts in memory | without a predictor ÷ LRU | LRU ÷ Belady | Expert Buffering ÷ Belady';
-  return text(
-    r,
-    `${head} | without a predictor ÷ Belady | true tables, 1 ahead | true tables, 4 ahead`,
-    rows,
-  );
+  const head = 'trace | experts in memory | without a predictor ÷ LRU | LRU ÷ Belady | Expert Buffering ÷ Belady';
+  return text(r, `${head} | without a predictor ÷ Belady | true tables, 1 ahead | true tables, 4 ahead`, rows);
 }
 
 function gating() {
@@ -210,9 +205,7 @@ function collectives() {
   const WAYS = ['padded', 'two-phase', 'hierarchical', 'expert slices', 'tensor slices'];
   const rows = r.runs.map(({ routing, experts, topK, tokens, ranks, transport, ways }) => {
     const of = Object.fromEntries(ways.map((way) => [way.way, way]));
-    const cells = WAYS.map(
-      (name) => of[name] && `${of[name].ms.toFixed(2)} (${(of[name].bytes / 1024).toFixed(0)})`,
-    );
+    const cells = WAYS.map((name) => of[name] && `${of[name].ms.toFixed(2)} (${(of[name].bytes / 1024).toFixed(0)})`);
     const over = ['bytes', 'ms'].map((figure) => times(of.padded[figure] / of['two-phase'][figure]));
     const about = `${routing}, ${topK} of ${experts}`;
     return [about, tokens, ranks, transport, ...cells.map((cell) => cell ?? '–'), ...over];

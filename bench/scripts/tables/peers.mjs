@@ -7,20 +7,13 @@ import { each, fixed, mib, percent, plain, result, source, text, times, withAmx 
 function encoderPeers(r) {
   const rows = r.comparisons.flatMap(({ dtype, activations = 'f32', peerDtype, lengths, classes, commit }) =>
     classes.map(({ least, most, oursMs, peerMs, ratio, ratioQuartiles, expertsNeeded }) => [
-      ...[
-        `${dtype} × ${activations}`,
-        peerDtype,
-        `${lengths}, ${least}–${most}`,
-        oursMs.toFixed(1),
-        peerMs.toFixed(1),
-      ],
+      ...[`${dtype} × ${activations}`, peerDtype, `${lengths}, ${least}–${most}`, oursMs.toFixed(1), peerMs.toFixed(1)],
       ...[`${times(ratio)} (${ratioQuartiles.map(fixed(2)).join('–')})`, expertsNeeded, commit],
     ]),
   );
   const [{ peer, command, commit }] = r.comparisons;
   const about = `${r.shape}, random weights, ${r.threads} threads, batch 1; torch ${peer.torch}, transformers ${peer.transformers}.`;
-  const head =
-    'weights × activations | transformers | tokens | ours, ms | transformers, ms | ratio (quartiles)';
+  const head = 'weights × activations | transformers | tokens | ours, ms | transformers, ms | ratio (quartiles)';
   return text({ ...r, command, commit }, `${head} | experts needed | commit`, rows, about);
 }
 
@@ -94,14 +87,11 @@ export function memoryChart() {
 function llamaTokens() {
   const names = readdirSync('bench/results').filter((name) => name.startsWith('llama-peer-'));
   const all = names.map((name) => result(name.replace('.json', '')));
-  const rows = all.map(
-    ({ file, types, steps, equalUntilFirstDifference, agreeing, differences: [first] }) => [
-      ...[file, types.experts, steps, equalUntilFirstDifference, agreeing],
-      first ? percent(first.margin / first.spread, 2) : '–',
-    ],
-  );
-  const head =
-    'file | experts | tokens | equal before the first difference | agreeing | margin there, of the spread';
+  const rows = all.map(({ file, types, steps, equalUntilFirstDifference, agreeing, differences: [first] }) => [
+    ...[file, types.experts, steps, equalUntilFirstDifference, agreeing],
+    first ? percent(first.margin / first.spread, 2) : '–',
+  ]);
+  const head = 'file | experts | tokens | equal before the first difference | agreeing | margin there, of the spread';
   return [plain(head, rows), ...all.map(source)].join('\n\n');
 }
 

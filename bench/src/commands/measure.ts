@@ -14,14 +14,7 @@ import { measureAll } from '../runs/measure-all.js';
 import type { BenchResult } from '../runs/result.js';
 import { cudaStages } from '../scenarios/cuda-stages.js';
 import { expand, FULL, type Measurement, measurementName, QUICK, select } from '../scenarios/scenarios.js';
-import {
-  FULL_STUDIES,
-  QUICK_STUDIES,
-  runStudies,
-  type Study,
-  selectStudies,
-  studyName,
-} from '../studies/studies.js';
+import { FULL_STUDIES, QUICK_STUDIES, runStudies, type Study, selectStudies, studyName } from '../studies/studies.js';
 
 const HELP = `
 Every system runs every scenario in its own process, warmed up, round by round, so that a slow minute of the machine
@@ -48,10 +41,7 @@ export function measureCommand(name: string): Command {
       one,
     ])
     .option('--list', 'print the names of all measurements and end')
-    .option(
-      '--out <dir>',
-      'directory for results; default bench/results/systems, with --quick bench/results/quick',
-    )
+    .option('--out <dir>', 'directory for results; default bench/results/systems, with --quick bench/results/quick')
     .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
     .option(
       '--data <dir>',
@@ -82,9 +72,7 @@ async function bench(values: Record<string, unknown>): Promise<void> {
     process.stdout.write(`${names.join('\n')}\n`);
     return;
   }
-  const out = resolve(
-    String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')),
-  );
+  const out = resolve(String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')));
   const file = await measure(values, { quick, measurements, stages, studies, out });
   if (values.prepare === true) return;
   const files = await writeReport(file, out);
@@ -160,8 +148,7 @@ function stopSignal(minutes: unknown): AbortSignal {
 
 function sizesOf(values: Record<string, unknown>, quick: boolean, cuda: boolean): typeof FULL_SIZES {
   const own = cuda ? CUDA_SIZES : quick ? QUICK_SIZES : FULL_SIZES;
-  const sentences =
-    values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
+  const sentences = values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
   return {
     ...own,
     ...(values.rounds !== undefined && { rounds: number('rounds', String(values.rounds), 1, 1000) }),
@@ -173,9 +160,7 @@ function dataDirectory(given: string | undefined): string | undefined {
   const directory = given ?? 'data';
   if (existsSync(directory)) return resolve(directory);
   if (given === undefined) return undefined;
-  throw new UsageError(
-    `--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`,
-  );
+  throw new UsageError(`--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`);
 }
 
 /** The command as given. Absolute paths are reduced to their names. */

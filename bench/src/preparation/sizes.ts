@@ -42,10 +42,7 @@ export const FULL_SIZES: Sizes = {
   trainingEpochs: 10,
   training: ({ weights }) => (weights === 'trained' ? 1000 : 300),
   sentences: (model, data) =>
-    Math.max(
-      leastInputs(model),
-      model.weights === 'trained' ? Math.ceil(mostInputs(model) * SHARE_OF[data]) : 0,
-    ),
+    Math.max(leastInputs(model), model.weights === 'trained' ? Math.ceil(mostInputs(model) * SHARE_OF[data]) : 0),
   study: 400,
 };
 

@@ -50,11 +50,7 @@ export function labelTraceOf(
   });
 }
 
-async function keptTrace(
-  name: string,
-  { work }: Maker,
-  make: (directory: string) => Promise<void>,
-): Promise<string> {
+async function keptTrace(name: string, { work }: Maker, make: (directory: string) => Promise<void>): Promise<string> {
   const directory = join(work, 'traces', name);
   if (existsSync(join(directory, 'trace.json')) && (await readMeta(directory)).complete) return directory;
   rmSync(directory, { recursive: true, force: true });

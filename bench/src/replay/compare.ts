@@ -27,11 +27,7 @@ export interface ReplayReport {
 }
 
 /** `shares`: of all experts that a cache holds. Throws where a policy moves fewer bytes than the bound. */
-export function compare(
-  trace: RoutingTrace,
-  shares: readonly number[],
-  lookaheads: readonly number[],
-): ReplayReport {
+export function compare(trace: RoutingTrace, shares: readonly number[], lookaheads: readonly number[]): ReplayReport {
   const { model, layers, experts, expertBytes, batches } = trace;
   const all = layers.length * experts;
   const bytesOf = (id: number) => expertBytes[Math.floor(id / experts)]!;

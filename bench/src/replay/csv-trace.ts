@@ -34,8 +34,7 @@ export function readCsvTrace(file: string, expertBytes?: number): RoutingTrace {
   for (const [at, line] of lines.entries()) {
     if (line === '') continue;
     if (line.startsWith('#')) {
-      const figure = (name: string) =>
-        Number(new RegExp(`\\s${name}=(\\d+)(?!\\S)`).exec(line)?.[1] ?? Number.NaN);
+      const figure = (name: string) => Number(new RegExp(`\\s${name}=(\\d+)(?!\\S)`).exec(line)?.[1] ?? Number.NaN);
       model = /\bmodel=(?:.*[/\\])?(\S+)/.exec(line)?.[1] ?? model;
       declared = figure('n_expert') || declared;
       if (figure('layer') >= 0 && figure(BYTES) > 0) bytes.set(figure('layer'), figure(BYTES));
@@ -45,10 +44,7 @@ export function readCsvTrace(file: string, expertBytes?: number): RoutingTrace {
     if (columns === undefined) {
       columns = cells.map((name) => name.trim());
       if (NEEDED.every((name) => columns!.includes(name))) continue;
-      throw wrong(
-        at,
-        `expected a header with the columns ${NEEDED.join(', ')}, found ${JSON.stringify(line)}`,
-      );
+      throw wrong(at, `expected a header with the columns ${NEEDED.join(', ')}, found ${JSON.stringify(line)}`);
     }
     const value = (name: string): number => {
       const text = cells[columns!.indexOf(name)]?.trim() ?? '';
@@ -57,10 +53,8 @@ export function readCsvTrace(file: string, expertBytes?: number): RoutingTrace {
     };
     const row = Object.fromEntries(NEEDED.map((name) => [name, value(name)])) as Row;
     // A row of a resident expert has 0 bytes.
-    if (columns.includes(BYTES) && !bytes.has(row.layer) && value(BYTES) > 0)
-      bytes.set(row.layer, value(BYTES));
-    if (last === undefined || beginsPass(row, last))
-      passes.push({ phase: row.phase, steps: new Set(), visits: [] });
+    if (columns.includes(BYTES) && !bytes.has(row.layer) && value(BYTES) > 0) bytes.set(row.layer, value(BYTES));
+    if (last === undefined || beginsPass(row, last)) passes.push({ phase: row.phase, steps: new Set(), visits: [] });
     add(passes.at(-1)!, row);
     last = row;
   }
@@ -94,11 +88,7 @@ function add({ steps, visits }: OpenPass, { step, layer, expert }: Row): void {
   experts.set(expert, (experts.get(expert) ?? 0) + 1);
 }
 
-function batchOf(
-  { phase, steps, visits }: OpenPass,
-  layers: readonly number[],
-  experts: number,
-): RecordedBatch {
+function batchOf({ phase, steps, visits }: OpenPass, layers: readonly number[], experts: number): RecordedBatch {
   const turns = visits.map(({ layer, experts: own }) => {
     const { ids, choices } = turnOf(own);
     return { ids: ids.map((index) => layers.indexOf(layer) * experts + index), choices };

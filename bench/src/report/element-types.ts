@@ -5,9 +5,7 @@ import type { Section } from './section.js';
 
 /** Every expert resident, batches of several sizes. */
 export function elementTypesSection(measurements: readonly MeasurementSummary[]): Section {
-  const resident = measurements.filter(
-    ({ system, scenario }) => system === 'resident' && scenario.link === 'disk',
-  );
+  const resident = measurements.filter(({ system, scenario }) => system === 'resident' && scenario.link === 'disk');
   const batched = resident.filter(({ scenario: { model, batch } }) =>
     resident.some(({ scenario: other }) => other.model === model && other.batch !== batch),
   );

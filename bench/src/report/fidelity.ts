@@ -121,10 +121,7 @@ interface Quality {
   told: boolean;
 }
 
-function qualityCells(
-  { inputs, exact, predicted, random, zeros, told }: Quality,
-  show: (value: number) => string,
-) {
+function qualityCells({ inputs, exact, predicted, random, zeros, told }: Quality, show: (value: number) => string) {
   const way = zeros === null || predicted === null ? undefined : shareOfWay(predicted, zeros, exact, told);
   return [
     String(inputs),
@@ -134,8 +131,7 @@ function qualityCells(
 }
 
 function tasksSection(studies: readonly TaskFidelity[]): Section {
-  const title = (task: keyof typeof MEASURES) =>
-    `${dataTitle(task)}, ${MEASURES[task].name}, k = ${MEASURES[task].k}`;
+  const title = (task: keyof typeof MEASURES) => `${dataTitle(task)}, ${MEASURES[task].name}, k = ${MEASURES[task].k}`;
   const paper = Object.entries(PAPER_FIDELITY).flatMap(([model, { exact, predicted, fidelity }]) =>
     TASKS.map((task, i) => [
       ...[`${model}, paper`, title(task), DASH, ofHundred(exact[i]!), ofHundred(predicted[i]!)],
@@ -148,9 +144,7 @@ function tasksSection(studies: readonly TaskFidelity[]): Section {
     const [exact, figure] = [labels?.exact[key], predicted?.[key]];
     if (exact == null || predicted === undefined || figure == null) return [];
     const controls = { random: predicted.random[key], zeros: labels!.zeros[key], told: labels!.told };
-    const cells = qualityCells({ inputs, exact, predicted: figure, ...controls }, (value) =>
-      percent(value, 2),
-    );
+    const cells = qualityCells({ inputs, exact, predicted: figure, ...controls }, (value) => percent(value, 2));
     return [[model, title(data), ...cells, percent(figure / exact, 2), percent(predicted.agreement, 2)]];
   });
   return {
@@ -158,9 +152,7 @@ function tasksSection(studies: readonly TaskFidelity[]): Section {
     title: 'Fidelity of predicted routing',
     beside: `${SIDA}, table 4 (fine-tuned models)`,
     about: `${CONTROLS} Exact mode, the default, has none of this loss.`,
-    tables: [
-      { head: `model | task | ${QUALITY} | fidelity | same label as exact`, rows: [...paper, ...ours] },
-    ],
+    tables: [{ head: `model | task | ${QUALITY} | fidelity | same label as exact`, rows: [...paper, ...ours] }],
   };
 }
 
@@ -172,9 +164,7 @@ function perplexitySection(studies: readonly TaskFidelity[]): Section {
   const ours = studies.flatMap(({ model, inputs, perplexity }) =>
     (perplexity?.predicted ?? []).map(({ k, perplexity: predicted, random, ratio }) => {
       const { exact, zeros, told } = perplexity!;
-      const cells = qualityCells({ inputs, exact, predicted, random, zeros, told }, (value) =>
-        value.toFixed(2),
-      );
+      const cells = qualityCells({ inputs, exact, predicted, random, zeros, told }, (value) => value.toFixed(2));
       return [`${model} on WikiText-2, k = ${k}`, ...cells, times(ratio)];
     }),
   );

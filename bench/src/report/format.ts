@@ -26,9 +26,7 @@ export function times(ratio: number | null | undefined): string {
 }
 
 export function percent(share: number | null | undefined, digits = 1): string {
-  return share == null || !Number.isFinite(share)
-    ? DASH
-    : `${(100 * share).toFixed(digits).replace('-', '−')} %`;
+  return share == null || !Number.isFinite(share) ? DASH : `${(100 * share).toFixed(digits).replace('-', '−')} %`;
 }
 
 /** Milliseconds, or a rate. */

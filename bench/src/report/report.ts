@@ -34,16 +34,14 @@ export function sectionText({ beside, about, tables }: Section): string {
 export function sourceOf({ command, provenance, rounds, measurements }: BenchFile): string {
   const { commit, machine, cores, isa } = provenance;
   const commits = [...new Set(measurements.flatMap((own) => own.commits))].join(', ') || commit;
-  const medians =
-    measurements.length === 0 ? '' : ` · ${rounds === 1 ? 'one round' : `medians of ${rounds} rounds`}`;
+  const medians = measurements.length === 0 ? '' : ` · ${rounds === 1 ? 'one round' : `medians of ${rounds} rounds`}`;
   return `\`${shortCommand(command)}\`\ncommit ${commits} · ${machine}, ${cores} cores · ${isa}${medians}`;
 }
 
 /** Without the patterns of a run that names many, which the JSON has. Where the data lay says nothing. */
 function shortCommand(command: string): string {
   const patterns = command.match(/ --only (?:'[^']*'|\S+)/g) ?? [];
-  const brief =
-    patterns.length > 4 ? patterns.reduce((text, pattern) => text.replace(pattern, ''), command) : command;
+  const brief = patterns.length > 4 ? patterns.reduce((text, pattern) => text.replace(pattern, ''), command) : command;
   const left = patterns.length > 4 ? ` --only … (${patterns.length} patterns)` : '';
   return `${brief.replace(/--data \S+/, '--data DIR')}${left}`;
 }
@@ -70,8 +68,7 @@ export async function sectionParts(
 /** Markdown of a whole result in `out`. */
 export async function writeReport(file: BenchFile, out: string): Promise<string[]> {
   const parts = [`# ${file.question}`, sourceOf(file)];
-  if (file.differing.length > 0)
-    parts.push(`ANSWERS DIFFER from the resident run: ${file.differing.join(', ')}`);
+  if (file.differing.length > 0) parts.push(`ANSWERS DIFFER from the resident run: ${file.differing.join(', ')}`);
   parts.push(...(await sectionParts(sectionsOf(file), join(out, 'charts'))));
   for (const { what, why } of file.skipped) parts.push(`Left out: ${what}: ${why}`);
   parts.push(...file.warnings);

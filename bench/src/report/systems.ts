@@ -16,13 +16,7 @@ export function systemsSections(measurements: readonly MeasurementSummary[]): Se
     .filter((group) => group.measurements.length > 1)
     .map((group) => {
       const { model, data, link, device, batch } = group.scenario;
-      const parts = [
-        model,
-        data,
-        link,
-        ...(device ? [device] : []),
-        ...(batch > 1 ? [`batch-${batch}`] : []),
-      ];
+      const parts = [model, data, link, ...(device ? [device] : []), ...(batch > 1 ? [`batch-${batch}`] : [])];
       return {
         id: `systems-${parts.join('-')}`,
         title: `All systems: ${groupTitle(group)}`,
@@ -33,8 +27,7 @@ export function systemsSections(measurements: readonly MeasurementSummary[]): Se
     });
 }
 
-const budgetsOf = ({ measurements }: Group) =>
-  new Set(measurements.map(({ scenario }) => scenario.share)).size;
+const budgetsOf = ({ measurements }: Group) => new Set(measurements.map(({ scenario }) => scenario.share)).size;
 
 function row(measurement: MeasurementSummary, group: Group): string[] {
   const { scenario, p50Ms, p95Ms, passSeconds, tableSeconds, wallMs, wallMsOfRounds } = measurement;
@@ -68,8 +61,7 @@ function throughputChart(group: Group) {
   const rows = measurements
     .filter(({ system }) => system !== 'resident')
     .map((own) => ({ x: 100 * own.scenario.share, y: perSecond(own), series: own.system as string }));
-  const level =
-    resident === undefined ? [] : [0, 100].map((x) => ({ x, y: perSecond(resident), series: 'resident' }));
+  const level = resident === undefined ? [] : [0, 100].map((x) => ({ x, y: perSecond(resident), series: 'resident' }));
   return lineChart({
     title: 'Throughput against the budget',
     subtitle: `${groupTitle(group)}; resident needs 100 %`,
@@ -99,9 +91,7 @@ export function paperSystems(measurements: readonly MeasurementSummary[]): Secti
   const rows = comparedRows(measurements, SHOWN)
     .filter(({ measurement: { scenario } }) => scenario.data === 'sst2' && scenario.share === PAPER_SHARE)
     .map(({ measurement, group }) => {
-      const [lru, streaming] = (['lru', 'layer-streaming'] as const).map((name) =>
-        beside(measurement, name, group),
-      );
+      const [lru, streaming] = (['lru', 'layer-streaming'] as const).map((name) => beside(measurement, name, group));
       const { resident, scenario } = group;
       return [
         modelTitle(scenario.model),

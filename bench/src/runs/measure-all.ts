@@ -142,8 +142,7 @@ class Run {
     const name = measurementName(measurement);
     const work = workOf(measurement, bench, this.#options);
     const known =
-      this.#results.get(name) ??
-      this.#store.read(measurement, specOf(measurement, work, bench, this.#options));
+      this.#results.get(name) ?? this.#store.read(measurement, specOf(measurement, work, bench, this.#options));
     const kept = known.samples.length > round;
     if (!kept && signal?.aborted) return this.#skip(measurement, 'the time is over', 1);
     let result = known;
@@ -162,9 +161,7 @@ class Run {
     this.#done += 1;
     const sample = result.samples[round]!;
     for (const warning of sample.warnings) this.#warn(`${name}: ${warning}`);
-    const what = kept
-      ? 'kept from before'
-      : `${sample.p50Ms.toFixed(2)} ms, ${formatBytes(sample.bytesMoved)} loaded`;
+    const what = kept ? 'kept from before' : `${sample.p50Ms.toFixed(2)} ms, ${formatBytes(sample.bytesMoved)} loaded`;
     this.#say(`${this.#done}/${this.#total} ${name}: ${what}`);
     onResult?.(this.result((performance.now() - this.#begun) / 1000));
   }

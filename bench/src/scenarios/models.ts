@@ -130,7 +130,6 @@ export function diskNeed({ weights, dtype, shape, expertBytes }: BenchModel): {
 } {
   const { all } = parametersOf(shape);
   const bytes = { f32: 4, bf16: 2, int8: 1, int4: 0.625 }[dtype as string] ?? 4;
-  if (weights === 'trained')
-    return { checkpoint: expertBytes === undefined ? 0 : all * 2, pack: all * bytes };
+  if (weights === 'trained') return { checkpoint: expertBytes === undefined ? 0 : all * 2, pack: all * bytes };
   return { checkpoint: all * (dtype === 'f32' ? 4 : 2), pack: all * Math.max(bytes, 0.625) * 1.02 };
 }

@@ -30,8 +30,7 @@ export function optionsOf(help: string): Record<string, unknown> {
     console.log(help);
     process.exit(0);
   }
-  if (typed.quick === true)
-    for (const [, name, value] of quick.matchAll(/--([\w-]+) (\S+)/g)) values[name!] = value;
+  if (typed.quick === true) for (const [, name, value] of quick.matchAll(/--([\w-]+) (\S+)/g)) values[name!] = value;
   Object.assign(values, typed);
   for (const name of numeric) if (Number.isFinite(Number(values[name]))) values[name] = Number(values[name]);
   return values;

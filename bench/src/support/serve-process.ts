@@ -59,9 +59,7 @@ export class ServeProcess {
       if (answer?.status === 200) return;
       await pause(50);
     }
-    const how = this.#ended()
-      ? `ended with ${this.#child.exitCode ?? this.#child.signalCode}`
-      : 'was not ready';
+    const how = this.#ended() ? `ended with ${this.#child.exitCode ?? this.#child.signalCode}` : 'was not ready';
     await this.stop();
     throw new Error(`sida serve ${how} after ${Math.round(performance.now() - begin)} ms: ${this.#words}`);
   }

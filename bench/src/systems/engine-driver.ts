@@ -59,10 +59,7 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
   const begun = heldBy(engine.residency().state);
   visits.length = 0;
 
-  const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<
-    (typeof COUNTED)[number],
-    number
-  >;
+  const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<(typeof COUNTED)[number], number>;
   let [stallNs, passNs, passes] = [0, 0, 0];
   const milliseconds: number[] = [];
   const scores: number[][] = [];

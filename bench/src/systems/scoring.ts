@@ -41,12 +41,7 @@ export interface GroupAnswer {
 }
 
 /** Runs the sentences through the encoder in one pass, and all their labels through the decoder in another. */
-export function scoreGroup(
-  engine: Engine,
-  pass: Pass,
-  group: readonly Int32Array[],
-  plan: ScoringPlan,
-): GroupAnswer {
+export function scoreGroup(engine: Engine, pass: Pass, group: readonly Int32Array[], plan: ScoringPlan): GroupAnswer {
   const sentences = group.map((tokens, i) => ({ job: 0, sequence: i + 1, parent: NO_PARENT, tokens }));
   const encoded = pass(passBatch(0, sentences));
   const labels = sentences.flatMap(({ sequence: parent }, i) =>

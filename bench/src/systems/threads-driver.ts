@@ -71,8 +71,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   });
   // A predictor without a chosen kind opens its default.
   const expected = predictor === null ? null : (predictor.kind ?? name ?? 'a network');
-  if (name !== expected)
-    throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
+  if (name !== expected) throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
 
   /** Batches that run one after the other. */
   const run = (sentences: readonly Int32Array[]): Promise<Run> => {

@@ -34,8 +34,7 @@ const ROWS = [
   '0,1,3,0,0,0,1,1,0',
   '0,1,3,1,0,0,1,1,0',
 ];
-const text = (rows = ROWS, head = HEAD, comments = COMMENTS) =>
-  `${[...comments, head, ...rows].join('\n')}\n`;
+const text = (rows = ROWS, head = HEAD, comments = COMMENTS) => `${[...comments, head, ...rows].join('\n')}\n`;
 
 describe('a route_trace CSV', () => {
   it('becomes turns of layers: a prompt in one batch, then a step each', () => {
@@ -63,9 +62,7 @@ describe('a route_trace CSV', () => {
   });
 
   it('is refused without its columns or without bytes', () => {
-    expect(() => read(text(ROWS, 'turn,step,layer'))).toThrow(
-      'line 5: expected a header with the columns turn, phase',
-    );
+    expect(() => read(text(ROWS, 'turn,step,layer'))).toThrow('line 5: expected a header with the columns turn, phase');
     const bare = ROWS.map((row) => row.replace(/\d+$/, '0'));
     expect(() => read(text(bare, HEAD, []))).toThrow('tells the expert_bytes of layer 0');
     expect(read(text(bare, HEAD, []), 64).expertBytes).toEqual([64, 64]);

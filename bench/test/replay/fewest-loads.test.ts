@@ -79,9 +79,7 @@ describe('fewest loads', () => {
         const mixed = leastBytes(all, { ...one, bytesOf: (id) => costs[id]! });
         const best = byTrying(all, slots, { costs, begin });
         expect(mixed).toBeLessThanOrEqual(best);
-        expect(mixed).toBeGreaterThanOrEqual(
-          Math.min(...costs) * fewestLoads(all, EXPERTS, slots, { begin }),
-        );
+        expect(mixed).toBeGreaterThanOrEqual(Math.min(...costs) * fewestLoads(all, EXPERTS, slots, { begin }));
       }),
       { numRuns: 200 },
     );

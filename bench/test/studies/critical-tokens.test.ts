@@ -24,8 +24,7 @@ describe('expected changes', () => {
   it('find the number of critical tokens that explains a share', () => {
     const expected = new ExpectedChanges();
     expected.add(100, 511, 51);
-    for (const critical of [0, 1, 4, 9])
-      expect(expected.nearest(expected.of(critical) + 0.01)).toBe(critical);
+    for (const critical of [0, 1, 4, 9]) expect(expected.nearest(expected.of(critical) + 0.01)).toBe(critical);
     expect(expected.nearest(1)).toBe(32);
   });
 });
