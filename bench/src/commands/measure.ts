@@ -84,11 +84,9 @@ async function bench(values: Record<string, unknown>): Promise<void> {
   throw new SidaError({ code: 'cannot_run', message });
 }
 
-function onCuda(values: Record<string, unknown>): boolean {
-  if (values.device !== 'cpu' && values.device !== 'cuda') {
-    throw new UsageError(`--device ${values.device}: expected cpu or cuda`);
-  }
-  return values.device === 'cuda';
+function onCuda({ device }: Record<string, unknown>): boolean {
+  if (device === 'cpu' || device === 'cuda') return device === 'cuda';
+  throw new UsageError(`--device ${device}: expected cpu or cuda`);
 }
 
 interface Work {

@@ -91,7 +91,6 @@ class Run {
     const runnable = measurements.filter((measurement) => this.#canRun(measurement));
     if (runnable.length === 0) return;
     let bench: ModelBench;
-    const begun = performance.now();
     try {
       const warn = (message: string) => this.#warn(message);
       bench = await prepareBench(model, runnable, this.#options, this.#maker, warn);
@@ -101,7 +100,6 @@ class Run {
       for (const measurement of runnable) this.#skip(measurement, this.#endedOr(error.message));
       return;
     }
-    this.#say(`${model.name}: prepared in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
     const { facts } = bench;
     const earlier = this.#models.get(model.name);
     if (earlier !== undefined) facts.data = { ...earlier.data, ...facts.data };

@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { shortHash } from '../preparation/prepare.js';
 import { warmUpOf } from '../preparation/sizes.js';
 import { LINKS } from '../scenarios/links.js';
+import { MAX_BATCH_TOKENS } from '../scenarios/models.js';
 import type { Measurement } from '../scenarios/scenarios.js';
 import { systemFlags, systemNamed } from '../scenarios/systems.js';
 import type { MeasurementWork } from '../systems/work.js';
@@ -34,7 +35,7 @@ export function workOf(
       model: prepared.pack,
       memoryBudget: `${scenario.share * 100}%`,
       threads: String(threads),
-      maxBatchTokens: String(model.maxBatchTokens),
+      maxBatchTokens: String(MAX_BATCH_TOKENS),
       ...LINKS[scenario.link].flags,
       // Host memory in front of a device that holds everything would only be page-locked.
       ...(scenario.link === 'host' && scenario.share === 1 && { hostBudget: '0' }),

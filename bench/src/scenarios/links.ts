@@ -2,8 +2,7 @@
 
 export type LinkName = 'disk' | 'simulated-12GBps' | 'host';
 
-export interface Link {
-  name: LinkName;
+interface Link {
   /** Name in charts and tables. */
   title: string;
   /** Options of `sida serve`. */
@@ -11,13 +10,12 @@ export interface Link {
 }
 
 export const LINKS: Record<LinkName, Link> = {
-  disk: { name: 'disk', title: 'disk', flags: { hostBudget: '0' } },
+  disk: { title: 'disk', flags: { hostBudget: '0' } },
   'simulated-12GBps': {
-    name: 'simulated-12GBps',
     title: 'simulated link, 12 GB/s',
     // All experts are in host memory, so that a transfer waits for the simulated link alone.
     flags: { hostBudget: '100%', linkBandwidth: '12GB/s' },
   },
   // The SiDA paper's setting: every expert in host memory, the device behind PCIe.
-  host: { name: 'host', title: 'host memory', flags: { hostBudget: '100%' } },
+  host: { title: 'host memory', flags: { hostBudget: '100%' } },
 };

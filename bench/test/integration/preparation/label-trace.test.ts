@@ -22,7 +22,7 @@ beforeAll(async () => {
   inputs = await readBenchInputs('words', { directory: undefined, sentences: 6, trainingSentences: 4 });
 });
 
-const traced = (texts: readonly string[]) => labelTraceOf(SWITCH_WORDS, prepared, inputs, texts, maker);
+const traced = (texts: readonly string[]) => labelTraceOf(prepared, inputs, texts, maker);
 
 /** `replay` with the true tables of these texts. */
 async function replayed(texts: readonly string[]) {
