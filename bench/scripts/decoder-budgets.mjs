@@ -19,7 +19,7 @@ import { median, medians } from '../dist/support/statistics.js';
 const HELP = `node bench/scripts/decoder-budgets.mjs [options]
   --pack DIRS            packs, with commas between them
   --budgets 1300MB,100%  the last one is the reference, whose logits all others must have
-  --text FILE --tokenizer FILE  what is fed, default SST-2 and olmoe-mini's; ids beyond the vocabulary are wrapped into it
+  --text FILE --tokenizer FILE  what is fed, default SST-2 and olmoe-mini's; ids are wrapped into the vocabulary
   --prompt 128 --chunk 64  tokens of the prompt, and of a pass of it
   --steps 96 --warm 16  tokens fed one by one; the first are left out of times and hits
   --device cpu --host-budget 0 --threads 2 --activations f32
