@@ -13,15 +13,17 @@ import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { BUNDLED_SST2, REPOSITORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { optionsOf, words, writeResult } from '../dist/support/script.js';
 import { median, medians } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR[,DIR…] [options]
+const HELP = `node bench/scripts/decoder-budgets.mjs [options]
+  --pack DIRS            packs, with commas between them
   --budgets 1300MB,100%  the last one is the reference, whose logits all others must have
-  --text FILE --tokenizer FILE   what is fed; ids beyond the vocabulary are wrapped into it
-  --prompt 128 --chunk 64        tokens of the prompt, and of a pass of it
-  --steps 96 --warm 16           tokens fed one by one; the first are left out of times and hits
+  --text FILE --tokenizer FILE  what is fed, default SST-2 and olmoe-mini's; ids are wrapped into the vocabulary
+  --prompt 128 --chunk 64  tokens of the prompt, and of a pass of it
+  --steps 96 --warm 16  tokens fed one by one; the first are left out of times and hits
   --device cpu --host-budget 0 --threads 2 --activations f32
+  --only BUDGET          of the packs, in this process
   --rounds 1                     of all packs and budgets in turn; figures are medians
   --warm-prompt                  the prompt runs once before it is measured
   --bound                        how far prompts are from max(computing, one read of the experts they need): the last
@@ -30,37 +32,18 @@ const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR[,DIR…] [option
   --save NAME                    the result is bench/results/NAME.json; default: only printed
 By the default policy, without tables.`;
 
-const values = scriptOptions(HELP, {
-  pack: undefined,
-  tokenizer: `${REPOSITORY}models/olmoe-mini/tokenizer.json`,
-  text: BUNDLED_SST2,
-  budgets: '1300MB,100%',
-  prompt: '128',
-  steps: '96',
-  warm: '16',
-  chunk: '64',
-  threads: '2',
-  device: 'cpu',
-  'host-budget': '0',
-  activations: 'f32',
-  'warm-prompt': false,
-  bound: false,
-  'expert-peers': undefined,
-  rounds: '1',
-  save: undefined,
-  only: undefined,
-});
-const { pack, device, activations } = values;
+const values = optionsOf(HELP);
+const { pack, device, activations, prompt: promptTokens, steps, warm, chunk, threads } = values;
 if (pack === undefined) throw new Error('--pack DIR is required');
-const [promptTokens, steps, warm, chunk, threads] = ['prompt', 'steps', 'warm', 'chunk', 'threads'].map(
-  (name) => Number(values[name]),
-);
 
 /** The first ids of the text, wrapped into the model's vocabulary. */
 function readIds() {
   const options = { vocabSize: 1 << 30, maxInputBytes: 1 << 22 };
-  const tokenizer = new Tokenizer(readFileSync(values.tokenizer), options);
-  const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
+  const tokenizer = new Tokenizer(
+    readFileSync(values.tokenizer ?? `${REPOSITORY}models/olmoe-mini/tokenizer.json`),
+    options,
+  );
+  const text = readFileSync(values.text ?? BUNDLED_SST2, 'utf8').slice(0, 40 * (promptTokens + steps));
   const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack.split(',')[0], 'config.json'), 'utf8'));
   const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
@@ -72,7 +55,10 @@ function measure(budget, peer, ids) {
   const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device, activations };
   const [host, port] = (peer ?? '').split(':');
   const engine = openEngine({
-    ...{ ...limits, pack, memoryBudget: budget, hostBudget: values['host-budget'] },
+    ...limits,
+    pack,
+    memoryBudget: budget,
+    hostBudget: String(values['host-budget']),
     ...(peer && { expertPeers: [{ host, port: Number(port) }] }),
   });
   const digest = createHash('sha256');
@@ -125,13 +111,7 @@ async function readRate(directory) {
   const file = join(directory, 'experts.sida');
   const [block, count] = [4 << 20, 384];
   const half = Math.floor(statSync(file).size / block / 2);
-  const args = [
-    `if=${file}`,
-    'of=/dev/null',
-    `bs=${block}`,
-    `count=${Math.min(count, half)}`,
-    'iflag=direct',
-  ];
+  const args = words`if=${file} of=/dev/null bs=${block} count=${Math.min(count, half)} iflag=direct`;
   const started = performance.now();
   await Promise.all([0, half].map((skip) => promisify(execFile)('dd', [...args, `skip=${skip}`])));
   return (2 * Math.min(count, half) * block * 1000) / (performance.now() - started);

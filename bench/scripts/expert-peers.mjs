@@ -6,16 +6,17 @@ import { readFileSync, rmSync } from 'node:fs';
 import { loadAddon } from '../../dist/native/addon.js';
 import { REPOSITORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { resultFile, scriptOptions, writeResult } from '../dist/support/script.js';
+import { optionsOf, resultFile, writeResult } from '../dist/support/script.js';
 
-const HELP = `node bench/scripts/expert-peers.mjs --pack DIR [options]
-  --budgets 50%        memory of the machine that decodes
+const HELP = `node bench/scripts/expert-peers.mjs [options]
+  --pack DIR             of any model
+  --budgets 50%          memory of the machine that decodes
   --networks 10GbE,1GbE
-  --activations f32 --prompt 128 --chunk 64 --steps 96 --warm 16 --rounds 3
-                       as in decoder-budgets.mjs
-  --hold BYTES         memory of the peer; default 16 GiB
-  --quick              one network, one round
-  --save NAME          the result is bench/results/NAME.json; default: only printed`;
+  --activations f32 --prompt 128 --chunk 64 --steps 200 --warm 16 --rounds 5  as in decoder-budgets.mjs
+  --hold 17179869184     bytes of memory of the peer
+  --hold-only            be the peer
+  --quick (--rounds 1 --networks 10GbE)
+  --save NAME            the result is bench/results/NAME.json; default: only printed`;
 
 /** Both directions together take the round trip. */
 const NETWORKS = {
@@ -26,21 +27,7 @@ const PASSED_ON = ['activations', 'prompt', 'chunk', 'steps', 'warm', 'rounds'];
 const [HERE, THERE] = ['sida-here', 'sida-there'];
 const PEER = '10.77.0.2:7500';
 
-const values = scriptOptions(HELP, {
-  pack: undefined,
-  budgets: '50%',
-  networks: '10GbE,1GbE',
-  activations: 'f32',
-  prompt: '128',
-  chunk: '64',
-  steps: '96',
-  warm: '16',
-  rounds: '3',
-  hold: String(16 * 2 ** 30),
-  quick: false,
-  save: undefined,
-  'hold-for': undefined,
-});
+const values = optionsOf(HELP);
 
 /** The peer's process: holds every second expert until its input ends. */
 function hold() {
@@ -55,7 +42,7 @@ function hold() {
     return (id - firstExperts[layer]) % 2;
   });
   const peer = new addon.ExpertPeer({
-    ...{ pack: values.pack, held, budgetBytes: Number(values.hold), threads: 1 },
+    ...{ pack: values.pack, held, budgetBytes: values.hold, threads: 1 },
     ...{ activations: values.activations, address: { host: '10.77.0.2', port: 7500 } },
   });
   while (peer.load(64) > 0);
@@ -72,8 +59,7 @@ function setUp(network) {
   [HERE, THERE].forEach((name, i) => {
     ip('-n', name, 'addr', 'add', `10.77.0.${i + 1}/24`, 'dev', `sida${i}`);
     ip('-n', name, 'link', 'set', `sida${i}`, 'up');
-    const shape = (...kind) =>
-      execFileSync('tc', ['-n', name, 'qdisc', 'add', 'dev', `sida${i}`, 'root', ...kind]);
+    const shape = (...kind) => execFileSync('tc', ['-n', name, 'qdisc', 'add', 'dev', `sida${i}`, 'root', ...kind]);
     try {
       shape('netem', 'delay', `${roundTripUs / 2}us`, 'rate', rate, 'limit', '100000');
     } catch {
@@ -102,28 +88,19 @@ async function measure(network) {
   setUp(network);
   const saved = `expert-peers-${network}.part`;
   const own = ['--pack', values.pack, '--activations', values.activations];
-  const peer = onMachine(
-    ...[THERE, 1, [process.argv[1], ...own, '--hold', values.hold, '--hold-for', HERE]],
-    ['pipe', 'pipe', 'inherit'],
-  );
+  const peer = onMachine(...[THERE, 1, [process.argv[1], ...own, '--hold', values.hold, '--hold-only']], [
+    'pipe',
+    'pipe',
+    'inherit',
+  ]);
   try {
     await new Promise((resolve, reject) => {
       peer.stdout.once('data', resolve);
       peer.once('exit', () => reject(new Error('The peer ended')));
     });
-    const rounds = values.quick ? ['--rounds', '1'] : [];
     const passed = PASSED_ON.flatMap((name) => [`--${name}`, values[name]]);
     const script = `${REPOSITORY}bench/scripts/decoder-budgets.mjs`;
-    const args = [
-      ...passed,
-      ...rounds,
-      '--threads',
-      '1',
-      '--budgets',
-      values.budgets,
-      '--expert-peers',
-      PEER,
-    ];
+    const args = [...passed, ...rounds, '--threads', '1', '--budgets', values.budgets, '--expert-peers', PEER];
     const decoder = onMachine(HERE, 0, [script, '--pack', values.pack, ...args, '--save', saved], 'inherit');
     const code = await new Promise((resolve) => decoder.once('exit', resolve));
     if (code !== 0) throw new Error(`decoder-budgets.mjs ended with ${code}`);
@@ -137,20 +114,17 @@ async function measure(network) {
   }
 }
 
-if (values['hold-for'] !== undefined) hold();
+if (values['hold-only']) hold();
 else {
   const networks = [];
-  for (const network of values.networks.split(',').slice(0, values.quick ? 1 : undefined)) {
+  for (const network of values.networks.split(',')) {
     const measured = await measure(network);
     networks.push(measured);
     for (let i = 0; i < measured.results.length; i += 2) {
       const [alone, withPeer] = measured.results.slice(i, i + 2);
       const ratio = withPeer.decodeTokensPerSecond / alone.decodeTokensPerSecond;
-      console.log(
-        `${network}, simulated: ${alone.budget} with the peer ${ratio.toFixed(2)} x its disk alone`,
-      );
+      console.log(`${network}, simulated: ${alone.budget} with the peer ${ratio.toFixed(2)} x its disk alone`);
     }
   }
-  if (values.save)
-    writeResult(values.save, { ...scriptProvenance(), activations: values.activations, networks });
+  if (values.save) writeResult(values.save, { ...scriptProvenance(), activations: values.activations, networks });
 }
