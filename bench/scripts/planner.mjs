@@ -49,21 +49,21 @@ function tableOf({ layers, layerExperts }, visits, id) {
     need[first + ((expert - first + 7) % layerExperts)] ||= 0.05;
   }
   for (const expert of visits.flat()) need[expert] = 0.97;
-  return { id, firstId: 0, layerExperts, need };
+  return { id, layer: 0, need };
 }
 
 /** Milliseconds of each part, a pass. */
 function measure(work, slots, tables) {
   const { layers, layerExperts, steps } = work;
-  const experts = layers * layerExperts;
-  const store = new (loadAddon().WeightlessStore)({ experts, layerExperts, slots, loadsInFlight: 4 });
+  const counts = new Uint32Array(layers).fill(layerExperts);
+  const store = new (loadAddon().WeightlessStore)({ layerExperts: counts, slots, loadsInFlight: 4 });
   const forecasts = steps.map((visits, at) => (tables ? [tableOf(work, visits, at)] : []));
   const times = [];
   let loads = 0;
   for (const [at, visits] of steps.entries()) {
     const upcoming = forecasts.slice(at + 1, at + 1 + Number(waiting));
     const needs = { ...NOTHING_KNOWN, own: forecasts[at], upcoming };
-    const found = foundOf(visits, needs);
+    const found = foundOf(visits, needs, layerExperts);
     const begin = performance.now();
     store.startPass(needs);
     const visited = visits.map((ids) => store.visit(Uint32Array.from(ids)));

@@ -149,7 +149,8 @@ class ResidencyTable {
   /// Loads that have not ended.
   size_t loading() const { return loading_; }
   const ExpertRecord& record(ExpertId id) const { return records_.at(id); }
-  const UseRate& use_rate(ExpertId id) const { return use_rates_[id]; }
+  std::span<const ExpertRecord> records() const { return records_; }
+  std::span<const UseRate> use_rates() const { return use_rates_; }  ///< (experts)
   /// MoE layers that have run so far.
   uint64_t visits() const { return visits_; }
   ResidencySnapshot snapshot() const;
