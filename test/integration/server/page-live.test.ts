@@ -2,9 +2,11 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../support/free-port.js';
 import { CHROMIUM } from '../../support/install-tools.js';
 import { PageDriver } from '../../support/page-driver.js';
 import { ServerProcess } from '../../support/server-process.js';
+import { ownPacks, SidaProcess } from '../../support/sida-process.js';
 
 const hasChromium = existsSync(CHROMIUM);
 if (!hasChromium) console.warn(`SKIPPED: the page and its slider, chromium is not at ${CHROMIUM}`);
@@ -280,5 +282,41 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     expect(await page.inputValue('#chat-input')).toBe('a draft');
     await page.press('#chat-input', 'Enter');
     await answered();
+  });
+});
+
+describe.skipIf(!hasChromium)('the page of a server with an expert peer', () => {
+  const listen = async (address: string) => {
+    const { flags, remove } = ownPacks();
+    const own = ['--share', '2/2', '--memory-budget', '1GiB', '--activations', 'f32', '--listen', address];
+    const peer = new SidaProcess(['experts', 'models/olmoe-mini', ...own, ...flags], remove);
+    await expect.poll(() => peer.output, { timeout: 60_000 }).toContain('--expert-peers');
+    return peer;
+  };
+
+  it('tells what the peer has computed, that it is gone, and that it is back', async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    let peer = await listen(address);
+    const server = await ServerProcess.start(['--model', 'models/olmoe-mini', '--expert-peers', address]);
+    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    try {
+      const driver = await PageDriver.open(browser, server.url, { width: 1280, height: 860 });
+      await driver.shows('peers', `${address}: connected, holds 96 experts, computed 0;`);
+      await driver.page.click(`text=${QUESTION}`);
+      await driver.page.waitForSelector('#ask-again');
+      await driver.shows('peers-text', /^Expert peers computed \d+\.\d % of [\d,]+ experts needed\.$/);
+      expect(await driver.violations()).toEqual([]);
+      await driver.picture('peers');
+      await peer.stop();
+      await driver.shows('peers', `${address}: it has ended. Its experts are loaded here.`);
+      await driver.picture('peers-gone');
+      peer = await listen(address);
+      await driver.shows('peers', `${address}: connected, holds 96 experts`);
+      expect(driver.broken).toEqual([]);
+    } finally {
+      await browser.close();
+      await server.stop();
+      await peer.stop();
+    }
   });
 });
