@@ -83,8 +83,8 @@ class Changes {
     const { counters, state } = engine;
     if (counters === undefined) return [state.phase, ...own].join();
     const { passes, activeSequences, waitingInputs, kvPagesCached, usage } = counters;
-    const connected = usage.peers.map((peer) => peer.connected);
-    const used = [kvPagesCached, usage.budgetBytes, usage.slots, ...connected];
+    const peers = usage.peers.map(({ connected, error }) => connected || error);
+    const used = [kvPagesCached, usage.budgetBytes, usage.slots, ...peers];
     return [passes, activeSequences, waitingInputs, ...used, ...own].join();
   }
 

@@ -308,7 +308,7 @@ describe.skipIf(!hasChromium)('the page of a server with an expert peer', () => 
       expect(await driver.violations()).toEqual([]);
       await driver.picture('peers');
       await peer.stop();
-      await driver.shows('peers', `${address}: it has ended. Its experts are loaded here.`);
+      await driver.shows('peers', `${address}: Connection refused. Its experts are loaded here.`);
       await driver.picture('peers-gone');
       peer = await listen(address);
       await driver.shows('peers', `${address}: connected, holds 96 experts`);
