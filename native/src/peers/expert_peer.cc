@@ -187,7 +187,7 @@ void ExpertPeer::answer(Connection& connection, Buffers& buffers) {
   while (!connection.wait(Clock::now() + kIdleTime)) continue;
   const Deadline deadline = Clock::now() + kMessageTime;
   PeerRequest request;
-  connection.receive(writable_bytes_of(request), deadline);
+  connection.receive(value_buffer(request), deadline);
   if (request.kind == PeerRequestKind::kEcho) return echo(connection, request.rows);
   const ExpertShape& shape = pack_.experts.shape;
   check_request(request, shape, kLimits);
@@ -205,7 +205,7 @@ void ExpertPeer::answer(Connection& connection, Buffers& buffers) {
   }
   const PeerReply reply{
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count())};
-  connection.send(bytes_of(reply), Clock::now() + kMessageTime);
+  connection.send(value_bytes(reply), Clock::now() + kMessageTime);
   connection.send({buffers.outputs.data(), request.choices * row_bytes}, Clock::now() + kMessageTime);
   std::lock_guard lock(mutex_);
   ++stats_.requests;

@@ -321,7 +321,7 @@ void PeerVisit::read_answer(Link& link, float* outputs) {
   const Deadline begin = Clock::now(), deadline = begin + duration_of(most);
   const bool late = !link.connection->wait(begin);
   PeerReply reply;
-  link.connection->receive(writable_bytes_of(reply), deadline);
+  link.connection->receive(value_buffer(reply), deadline);
   for (const AskedExpert& expert : link.experts) {
     auto* const rows = reinterpret_cast<std::byte*>(outputs) + dispatch_.begin[expert.index] * row_bytes;
     link.connection->receive({rows, expert.count * row_bytes}, deadline);

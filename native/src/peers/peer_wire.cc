@@ -27,7 +27,7 @@ Nonce make_nonce() {
 template <class T>
 T receive_value(Connection& connection, Deadline deadline) {
   T value;
-  connection.receive(writable_bytes_of(value), deadline);
+  connection.receive(value_buffer(value), deadline);
   return value;
 }
 
@@ -35,7 +35,7 @@ template <class... Values>
 void send_values(Connection& connection, Deadline deadline, const Values&... values) {
   std::vector<std::byte> bytes;
   const auto add = [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); };
-  (add(bytes_of(values)), ...);
+  (add(value_bytes(values)), ...);
   connection.send(bytes, deadline);
 }
 

@@ -63,11 +63,11 @@ struct PeerReply {
 inline constexpr uint32_t kMostEchoBytes = 1 << 20;
 
 template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
+std::span<const std::byte> value_bytes(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 template <class T>
-std::span<std::byte> writable_bytes_of(T& value) {
+std::span<std::byte> value_buffer(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
