@@ -2,11 +2,10 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freePort } from '../../support/free-port.js';
+import { ExpertPeerProcess } from '../../support/expert-peer-process.js';
 import { CHROMIUM } from '../../support/install-tools.js';
 import { PageDriver } from '../../support/page-driver.js';
 import { ServerProcess } from '../../support/server-process.js';
-import { ownPacks, SidaProcess } from '../../support/sida-process.js';
 
 const hasChromium = existsSync(CHROMIUM);
 if (!hasChromium) console.warn(`SKIPPED: the page and its slider, chromium is not at ${CHROMIUM}`);
@@ -286,17 +285,9 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
 });
 
 describe.skipIf(!hasChromium)('the page of a server with an expert peer', () => {
-  const listen = async (address: string) => {
-    const { flags, remove } = ownPacks();
-    const own = ['--share', '2/2', '--memory-budget', '1GiB', '--activations', 'f32', '--listen', address];
-    const peer = new SidaProcess(['experts', 'models/olmoe-mini', ...own, ...flags], remove);
-    await expect.poll(() => peer.output, { timeout: 60_000 }).toContain('--expert-peers');
-    return peer;
-  };
-
   it('tells what the peer has computed, that it is gone, and that it is back', async () => {
-    const address = `127.0.0.1:${await freePort()}`;
-    let peer = await listen(address);
+    let peer = await ExpertPeerProcess.start('models/olmoe-mini', '2/2');
+    const { address, port } = peer;
     const server = await ServerProcess.start(['--model', 'models/olmoe-mini', '--expert-peers', address]);
     const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
     try {
@@ -310,7 +301,7 @@ describe.skipIf(!hasChromium)('the page of a server with an expert peer', () => 
       await peer.stop();
       await driver.shows('peers', `${address}: Connection refused. Its experts are loaded here.`);
       await driver.picture('peers-gone');
-      peer = await listen(address);
+      peer = await ExpertPeerProcess.start('models/olmoe-mini', '2/2', port);
       await driver.shows('peers', `${address}: connected, holds 96 experts`);
       expect(driver.broken).toEqual([]);
     } finally {
