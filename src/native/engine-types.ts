@@ -3,7 +3,6 @@
  * layers over all stacks, first stack first.
  */
 import type { ModelShape, PackFormats } from './pack-types.js';
-import type { PeerAddress, PeerLink } from './peer-types.js';
 
 /** The settings that determine the size of the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
@@ -81,6 +80,34 @@ export interface MemoryPlan {
 /** Which experts are evicted first, by their values. */
 export const EVICTION_POLICIES = ['farthest-next-use', 'lru', 'lfu', 'fifo', 'expert-buffering'] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICIES)[number];
+
+export interface PeerAddress {
+  /** Name or number. */
+  host: string;
+  port: number;
+}
+
+/** A server's connection to a peer. Counts since the engine started. */
+export interface PeerLink {
+  address: string;
+  connected: boolean;
+  /** Why it is not connected, or was not the last time. Empty when it always was. */
+  error: string;
+  /** Experts that it holds. */
+  held: number;
+  requests: number;
+  /** Experts that it computed. */
+  experts: number;
+  /** Requests without an answer; their experts were loaded. */
+  failures: number;
+  sentBytes: number;
+  receivedBytes: number;
+  /** Time that passes waited for it. */
+  waitNs: number;
+  /** As measured when it was connected. */
+  roundTripSeconds: number;
+  bytesPerSecond: number;
+}
 
 export interface EngineOptions extends BatchLimits {
   /** Directory of a packed model, which holds manifest.json. */

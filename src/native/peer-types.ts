@@ -1,33 +1,5 @@
 /** Expert peers: processes that hold a share of a model's experts and compute them for servers. */
-import type { Activations } from './engine-types.js';
-
-export interface PeerAddress {
-  /** Name or number. */
-  host: string;
-  port: number;
-}
-
-/** A server's connection to a peer. Counts since the engine started. */
-export interface PeerLink {
-  address: string;
-  connected: boolean;
-  /** Why it is not connected, or was not the last time. Empty when it always was. */
-  error: string;
-  /** Experts that it holds. */
-  held: number;
-  requests: number;
-  /** Experts that it computed. */
-  experts: number;
-  /** Requests without an answer; their experts were loaded. */
-  failures: number;
-  sentBytes: number;
-  receivedBytes: number;
-  /** Time that passes waited for it. */
-  waitNs: number;
-  /** As measured when it was connected. */
-  roundTripSeconds: number;
-  bytesPerSecond: number;
-}
+import type { Activations, PeerAddress } from './engine-types.js';
 
 export interface ExpertPeerOptions {
   /** Directory of a packed model. */

@@ -6,7 +6,9 @@ export function Peers({ peers, found }: { peers: readonly Peer[]; found: Found }
   if (peers.length === 0) return null;
   return (
     <>
-      <p id="peers-text" class="quiet">{sharesText(found)}</p>
+      <p id="peers-text" class="quiet">
+        {sharesText(found)}
+      </p>
       <ul id="peers">
         {peers.map((peer) => (
           <li key={peer.address}>{peerText(peer)}</li>
