@@ -4,16 +4,17 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { randomOf, shuffle } from '../../dist/predictor/random.js';
 import {
   busiestPart,
   loadsOf,
   placeAntiCorrelated,
   placeByIndex,
   placeGreedily,
-} from '../dist/placement/place-experts.js';
+} from '../../dist/placement/place-experts.js';
+import { randomOf, shuffle } from '../../dist/predictor/random.js';
+import { layerChoices } from '../../dist/trace/layer-choices.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { layerChoices, tracedModel } from '../dist/support/routing-traces.js';
+import { tracedModel } from '../dist/support/routing-traces.js';
 import { optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { mean } from '../dist/support/statistics.js';
 

@@ -2,7 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { Command } from 'commander';
-import { preparePack } from '../checkpoint/prepare-pack.js';
+import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import { withoutMargin } from '../config/budget.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { Expected, hostAndPort, isLoopback } from '../config/parsers.js';
@@ -12,8 +12,11 @@ import { activationsOf } from '../inference/sizes.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
 import type { ExpertPeer, ModelShape, PeerAddress } from '../native/addon-types.js';
+import { expertsOf } from '../native/model-shape.js';
+import { loadsOf, type Placement, placeAntiCorrelated } from '../placement/place-experts.js';
 import { formatBytes, parseBytes } from '../text/bytes.js';
 import { printJson, printLines, warnLines } from '../text/print.js';
+import { layerChoices } from '../trace/layer-choices.js';
 import { VERSION } from '../version.js';
 import { endProcess } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
@@ -26,6 +29,8 @@ const OPTIONS = ['packDir', 'memoryBudget', 'threads', 'activations', 'peerKey',
 const EXPERTS_AT_A_TIME = 16;
 const LOG_MS = 1000;
 const MOST_SHARES = 64;
+/** More tell little more, and take seconds with hundreds of experts a layer. */
+const MOST_TRACED_TOKENS = 2000;
 
 interface Share {
   /** From 1. */
@@ -41,6 +46,10 @@ export function expertsCommand(): Command {
     )
     .requiredOption('--share <i/n>', 'which of n equal shares of the experts to hold, such as 1/2')
     .option(
+      '--trace <dir>',
+      'part the experts by a trace of `sida trace`, the same for all shares, so that peers are busy alike',
+    )
+    .option(
       '--listen <host:port>',
       'where servers find it; others than this machine need a key',
       '127.0.0.1:7500',
@@ -48,10 +57,11 @@ export function expertsCommand(): Command {
     .option('--json', 'print the address and what is held as JSON')
     .addHelpText(
       'after',
-      '\nIt computes on the CPU. Names and keys travel in clear: use it in a network of your own, or over WireGuard.\n' +
+      '\nIt computes on the CPU. Nothing is encrypted: use a network of your own, or WireGuard.\n' +
         '\nExamples:\n  sida experts models/olmoe-mini --share 2/2 --memory-budget 12GiB\n' +
         '  SIDA_PEER_KEY=… sida experts Qwen/Qwen3-30B-A3B --share 1/2 --listen 10.0.0.6:7500\n' +
-        '  SIDA_PEER_KEY=… sida serve Qwen/Qwen3-30B-A3B --expert-peers 10.0.0.6:7500',
+        '  SIDA_PEER_KEY=… sida serve Qwen/Qwen3-30B-A3B --expert-peers 10.0.0.6:7500\n' +
+        '  sida experts models/olmoe-mini --share 1/3 --trace traces/olmoe-mini',
     )
     .action(async (model: string, values: Record<string, unknown>) => endProcess(await hold(model, values)));
   return addFlags(command, OPTIONS);
@@ -85,7 +95,9 @@ async function hold(name: string, values: Record<string, unknown>): Promise<numb
   const { pack, fingerprint, formats } = prepared;
   const addon = loadAddon();
   const { shape } = addon.describePack({ config: pack, ...formats });
-  const held = heldBy(share, shape);
+  const { trace } = values;
+  const parts = typeof trace === 'string' ? await partsByUse(trace, share.of, prepared, shape) : undefined;
+  const held = heldBy(share, shape, parts);
   const activations = activationsOf({ activations: wanted, device: 'cpu' }, formats);
   const peer = new addon.ExpertPeer({
     ...{ pack, held, budgetBytes: Math.floor(budgetBytes), threads, activations, address: listen },
@@ -154,11 +166,31 @@ function addressOf(text: string): PeerAddress {
   }
 }
 
-/** Every n-th expert of a layer, by flat id: 1 where the share has it. */
-function heldBy({ number, of }: Share, { firstExperts }: ModelShape): Uint8Array {
+/** Of each MoE layer, each expert's share, from 0. Experts that a token needs together part. */
+async function partsByUse(
+  trace: string,
+  shares: number,
+  { name, identity }: PreparedPack,
+  shape: ModelShape,
+): Promise<Placement[]> {
+  const { topK, weights, layers } = await layerChoices(trace, MOST_TRACED_TOKENS);
+  if (weights !== identity.weights) {
+    throw new UsageError(
+      `The "--trace" option names ${trace}, which is not a trace of ${name}: it has other weights`,
+    );
+  }
+  return layers.map((choices, layer) =>
+    placeAntiCorrelated(loadsOf(choices, { experts: expertsOf(shape, layer), topK, batchTokens: 1 }), shares),
+  );
+}
+
+/** By flat id: 1 where the share has it. Without `parts` it has every n-th expert of a layer. */
+function heldBy({ number, of }: Share, { firstExperts }: ModelShape, parts?: Placement[]): Uint8Array {
   const held = new Uint8Array(firstExperts.at(-1)!);
   for (let layer = 0; layer + 1 < firstExperts.length; layer++) {
-    for (let id = firstExperts[layer]! + number - 1; id < firstExperts[layer + 1]!; id += of) held[id] = 1;
+    const first = firstExperts[layer]!;
+    for (let index = 0; first + index < firstExperts[layer + 1]!; index++)
+      held[first + index] = (parts?.[layer]?.[index] ?? index % of) === number - 1 ? 1 : 0;
   }
   return held;
 }

@@ -1,11 +1,9 @@
 /** Routing traces for scripts that replay them: recorded ones, and our own model's. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { readMeta, readTrace, shapeOf } from '../../../dist/trace/trace-file.js';
 import { BUNDLED_SST2, MODELS_DIRECTORY } from './paths.js';
 import { sida } from './processes.js';
 import { words } from './script.js';
-import { sum } from './statistics.js';
 
 /** The CSV files of a directory by name; says so where there are none. */
 export function recordedTraces(directory: string | undefined): { name: string; file: string }[] {
@@ -34,23 +32,4 @@ export async function tracedModel(name: keyof typeof TRACED, folder: string): Pr
   const given = words`--data ${data} --template ${template} --max-new-tokens 1 --out ${out} --pack-dir ${packs}`;
   await sida(['trace', join(MODELS_DIRECTORY, name), ...given], { showErrors: true });
   return out;
-}
-
-/** The experts of each MoE layer of a trace, (tokens, topK). */
-export async function layerChoices(directory: string) {
-  const { stacks, top } = shapeOf(await readMeta(directory));
-  const { experts, topK } = await readMeta(directory);
-  const layers: number[][] = Array.from({ length: sum(stacks.map((stack) => stack.layers)) }, () => []);
-  for await (const record of readTrace(directory)) {
-    let layer = 0;
-    for (const { tokens, experts: chosen } of record.stacks) {
-      const rows = chosen.length / top;
-      for (let row = 0; row < rows; row++) {
-        const own = chosen.subarray(row * top, row * top + topK);
-        layers[layer + Math.floor(row / tokens.length)]!.push(...own);
-      }
-      layer += rows / Math.max(1, tokens.length);
-    }
-  }
-  return { experts, topK, layers };
 }

@@ -129,7 +129,6 @@ describe('jobs', () => {
       prefetched: 1,
       late: 1,
       on_demand: 1,
-      peer: 0,
       loaded: 3,
       bytes: 300,
       stall_ms: 4,

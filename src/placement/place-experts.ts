@@ -89,6 +89,8 @@ function correlations(loads: LoadMatrix): Float64Array[] {
   // Rounding errors of a constant load are not a spread.
   const moves = (expert: number) => spread[expert]! > 1e-12;
   return centred.map((own, a) =>
-    Float64Array.from(centred, (other, b) => (moves(a) && moves(b) ? dot(own, other) / (spread[a]! * spread[b]!) : 0)),
+    Float64Array.from(centred, (other, b) =>
+      moves(a) && moves(b) ? dot(own, other) / (spread[a]! * spread[b]!) : 0,
+    ),
   );
 }

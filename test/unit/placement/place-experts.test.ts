@@ -7,7 +7,7 @@ import {
   placeAntiCorrelated,
   placeByIndex,
   placeGreedily,
-} from '../../src/placement/place-experts.js';
+} from '../../../src/placement/place-experts.js';
 
 const rows = (...all: number[][]) => all.map((row) => Float64Array.from(row));
 
@@ -36,8 +36,13 @@ describe('placements', () => {
       fc.property(choices, fc.integer({ min: 1, max: 9 }), (recorded, shares) => {
         const history = loadsOf(recorded, { experts: 9, topK: 2, batchTokens: 2 });
         for (const placement of [placeGreedily(history, shares), placeAntiCorrelated(history, shares)]) {
-          const held = Array.from({ length: shares }, (_, share) => placement.filter((own) => own === share).length);
-          expect(held).toEqual(held.map((_, share) => placeByIndex(9, shares).filter((own) => own === share).length));
+          const held = Array.from(
+            { length: shares },
+            (_, share) => placement.filter((own) => own === share).length,
+          );
+          expect(held).toEqual(
+            held.map((_, share) => placeByIndex(9, shares).filter((own) => own === share).length),
+          );
         }
       }),
     );
