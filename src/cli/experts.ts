@@ -2,7 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { Command } from 'commander';
-import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
+import { preparePack } from '../checkpoint/prepare-pack.js';
 import { withoutMargin } from '../config/budget.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { Expected, hostAndPort, isLoopback } from '../config/parsers.js';
@@ -11,12 +11,10 @@ import { peerIdentityOf } from '../engine/peer-log.js';
 import { activationsOf } from '../inference/sizes.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
-import type { ExpertPeer, ModelShape, PeerAddress } from '../native/addon-types.js';
-import { expertsOf } from '../native/model-shape.js';
-import { loadsOf, type Placement, placeAntiCorrelated } from '../placement/place-experts.js';
+import type { ExpertPeer, PeerAddress } from '../native/addon-types.js';
+import { heldBy, partsByUse, type Share } from '../placement/shares.js';
 import { formatBytes, parseBytes } from '../text/bytes.js';
 import { printJson, printLines, warnLines } from '../text/print.js';
-import { layerChoices } from '../trace/layer-choices.js';
 import { VERSION } from '../version.js';
 import { endProcess } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
@@ -29,14 +27,6 @@ const OPTIONS = ['packDir', 'memoryBudget', 'threads', 'activations', 'peerKey',
 const EXPERTS_AT_A_TIME = 16;
 const LOG_MS = 1000;
 const MOST_SHARES = 64;
-/** More tell little more, and take seconds with hundreds of experts a layer. */
-const MOST_TRACED_TOKENS = 2000;
-
-interface Share {
-  /** From 1. */
-  number: number;
-  of: number;
-}
 
 export function expertsCommand(): Command {
   const command = new Command('experts')
@@ -96,7 +86,10 @@ async function hold(name: string, values: Record<string, unknown>): Promise<numb
   const addon = loadAddon();
   const { shape } = addon.describePack({ config: pack, ...formats });
   const { trace } = values;
-  const parts = typeof trace === 'string' ? await partsByUse(trace, share.of, prepared, shape) : undefined;
+  const parts =
+    typeof trace === 'string'
+      ? await partsByUse(trace, share.of, { name: prepared.name, weights: prepared.identity.weights, shape })
+      : undefined;
   const held = heldBy(share, shape, parts);
   const activations = activationsOf({ activations: wanted, device: 'cpu' }, formats);
   const peer = new addon.ExpertPeer({
@@ -164,33 +157,4 @@ function addressOf(text: string): PeerAddress {
       `Expected the "--listen" option to be ${error.what}, such as ${error.example}, but got ${JSON.stringify(text)}`,
     );
   }
-}
-
-/** Of each MoE layer, each expert's share, from 0. Experts that a token needs together part. */
-async function partsByUse(
-  trace: string,
-  shares: number,
-  { name, identity }: PreparedPack,
-  shape: ModelShape,
-): Promise<Placement[]> {
-  const { topK, weights, layers } = await layerChoices(trace, MOST_TRACED_TOKENS);
-  if (weights !== identity.weights) {
-    throw new UsageError(
-      `The "--trace" option names ${trace}, which is not a trace of ${name}: it has other weights`,
-    );
-  }
-  return layers.map((choices, layer) =>
-    placeAntiCorrelated(loadsOf(choices, { experts: expertsOf(shape, layer), topK, batchTokens: 1 }), shares),
-  );
-}
-
-/** By flat id: 1 where the share has it. Without `parts` it has every n-th expert of a layer. */
-function heldBy({ number, of }: Share, { firstExperts }: ModelShape, parts?: Placement[]): Uint8Array {
-  const held = new Uint8Array(firstExperts.at(-1)!);
-  for (let layer = 0; layer + 1 < firstExperts.length; layer++) {
-    const first = firstExperts[layer]!;
-    for (let index = 0; first + index < firstExperts[layer + 1]!; index++)
-      held[first + index] = (parts?.[layer]?.[index] ?? index % of) === number - 1 ? 1 : 0;
-  }
-  return held;
 }

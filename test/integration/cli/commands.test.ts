@@ -75,7 +75,6 @@ describe('sida', () => {
       'there is no key: set SIDA_PEER_KEY here and on the servers',
     ],
     [['--share', '1/2', '--memory-budget', '50%'], 'so a size is right, such as 12GiB'],
-    [['--share', '1/2', '--trace', join(REPO, 'models/training')], 'trace.json'],
     [['--share', '1/2', '--memory-budget', '64KiB'], 'bytes that this share needs'],
   ])('experts %j is refused with what is right', async (flags, message) => {
     const { code, stderr } = await sida('experts', MINI, ...flags, '--pack-dir', join(folder, 'packs'));
