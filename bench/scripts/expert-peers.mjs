@@ -4,6 +4,8 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 import { loadAddon } from '../../dist/native/addon.js';
+import { heldBy, partsByUse } from '../../dist/placement/shares.js';
+import { readMeta } from '../../dist/trace/trace-file.js';
 import { REPOSITORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { optionsOf, resultFile, writeResult } from '../dist/support/script.js';
@@ -14,6 +16,7 @@ const HELP = `node bench/scripts/expert-peers.mjs [options]
   --networks 10GbE,1GbE
   --activations f32 --prompt 128 --chunk 64 --steps 200 --warm 16 --rounds 5  as in decoder-budgets.mjs
   --hold 17179869184     bytes of memory of the peer
+  --trace DIR            parts the experts by use; default: by index
   --hold-only            be the peer
   --quick (--rounds 1 --networks 10GbE)
   --save NAME            the result is bench/results/NAME.json; default: only printed`;
@@ -29,18 +32,14 @@ const PEER = '10.77.0.2:7500';
 
 const values = optionsOf(HELP);
 
-/** The peer's process: holds every second expert until its input ends. */
-function hold() {
+/** The peer's process: holds half of the experts until its input ends. */
+async function hold() {
   const addon = loadAddon();
-  const { firstExperts } = addon.describePack({
-    config: values.pack,
-    experts: { dtype: 'f32' },
-    dense: { dtype: 'f32' },
-  }).shape;
-  const held = Uint8Array.from({ length: firstExperts.at(-1) }, (_, id) => {
-    const layer = firstExperts.findLastIndex((first) => first <= id);
-    return (id - firstExperts[layer]) % 2;
-  });
+  const lossless = { experts: { dtype: 'f32' }, dense: { dtype: 'f32' } };
+  const { shape } = addon.describePack({ config: values.pack, ...lossless });
+  const { weights } = values.trace ? (await readMeta(values.trace)).model : {};
+  const parts = values.trace && (await partsByUse(values.trace, 2, { name: '', weights, shape }));
+  const held = heldBy({ number: 2, of: 2 }, shape, parts || undefined);
   const peer = new addon.ExpertPeer({
     ...{ pack: values.pack, held, budgetBytes: values.hold, threads: 1 },
     ...{ activations: values.activations, address: { host: '10.77.0.2', port: 7500 } },
@@ -88,7 +87,8 @@ async function measure(network) {
   setUp(network);
   const saved = `expert-peers-${network}.part`;
   const own = ['--pack', values.pack, '--activations', values.activations];
-  const peer = onMachine(...[THERE, 1, [process.argv[1], ...own, '--hold', values.hold, '--hold-only']], [
+  const traced = values.trace ? ['--trace', values.trace] : [];
+  const peer = onMachine(...[THERE, 1, [process.argv[1], ...own, '--hold', values.hold, '--hold-only', ...traced]], [
     'pipe',
     'pipe',
     'inherit',
@@ -100,7 +100,7 @@ async function measure(network) {
     });
     const passed = PASSED_ON.flatMap((name) => [`--${name}`, values[name]]);
     const script = `${REPOSITORY}bench/scripts/decoder-budgets.mjs`;
-    const args = [...passed, ...rounds, '--threads', '1', '--budgets', values.budgets, '--expert-peers', PEER];
+    const args = [...passed, '--threads', '1', '--budgets', values.budgets, '--expert-peers', PEER];
     const decoder = onMachine(HERE, 0, [script, '--pack', values.pack, ...args, '--save', saved], 'inherit');
     const code = await new Promise((resolve) => decoder.once('exit', resolve));
     if (code !== 0) throw new Error(`decoder-budgets.mjs ended with ${code}`);
@@ -114,7 +114,7 @@ async function measure(network) {
   }
 }
 
-if (values['hold-only']) hold();
+if (values['hold-only']) await hold();
 else {
   const networks = [];
   for (const network of values.networks.split(',')) {
