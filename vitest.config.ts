@@ -1,6 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
-const seed = { setupFiles: 'test/support/seed.ts' };
+/** On two cores, a third file computes while the others wait for processes and times. */
+const maxWorkers = 3;
+const seed = { setupFiles: 'test/support/seed.ts', maxWorkers };
 const tools = { globalSetup: 'test/support/install-tools.ts', hookTimeout: 300_000 };
 const UNIT = ['test/unit/**/*.test.ts', 'bench/test/**/*.test.ts'];
 const PROCESSES = [
@@ -35,8 +37,6 @@ export default defineConfig({
           include: PROCESSES,
           // Tests that start servers and trainings take minutes on a machine that is busy with other work.
           testTimeout: 180_000,
-          // On two cores, a third file computes while the others wait for processes and times.
-          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },

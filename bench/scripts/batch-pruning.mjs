@@ -4,41 +4,24 @@
 // ended. Both ways feed the same outputs and name the same number of candidates in each row; with a batch of one they
 // do the same. Every batch size decodes the same sentences, in the order of the data. The processor's time is what the
 // process used on all cores, which other work on the machine hardly changes.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openEngine } from '../../dist/inference/open-engine.js';
-import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { MINI_DIRECTORY } from '../dist/support/paths.js';
 import { sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
-import { sst2Texts } from '../dist/support/sst2.js';
+import { optionsOf, scratchDirectory, writeResult } from '../dist/support/script.js';
+import { sst2Texts, tokenizerOf } from '../dist/support/sst2.js';
 import { medians } from '../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/batch-pruning.mjs [--batch 1,2,4,8,16,32] [--sentences 128] [--beams 1,4]
-  [--budgets 100%,25%] [--rounds 3] [--threads 2] [--quick]
+  [--budgets 100%,25%] [--rounds 3] [--threads 2] [--quick (--sentences 64 --rounds 1)]
 The result is bench/results/batch-pruning.json.`;
 
-const options = scriptOptions(HELP, {
-  batch: '1,2,4,8,16,32',
-  sentences: '128',
-  beams: '1,4',
-  budgets: '100%,25%',
-  rounds: '3',
-  threads: '2',
-  quick: false,
-});
-const { quick } = options;
-const threads = Number(options.threads);
-const [count, rounds] = quick ? [64, 1] : [Number(options.sentences), Number(options.rounds)];
-const [batches, beamCounts] = [options.batch, options.beams].map((list) => list.split(',').map(Number));
+const { batch: sizes, beams: widths, budgets, sentences: count, rounds, threads, quick } = optionsOf(HELP);
+const [batches, beamCounts] = [sizes, widths].map((list) => list.split(',').map(Number));
 
 const [ENCODER, DECODER] = [0, 1];
-const tokenizer = new Tokenizer(readFileSync(join(MINI_DIRECTORY, 'tokenizer.json')), {
-  vocabSize: 1 << 30,
-  maxInputBytes: 1 << 20,
-});
+const tokenizer = tokenizerOf(MINI_DIRECTORY);
 const sentences = sst2Texts(count).map((text) => tokenizer.encode(text));
 
 /** Decodes one batch and returns what its decoder passes cost. */
@@ -105,46 +88,41 @@ function decodeAll(engine, batch, beams, pruned) {
   return sum;
 }
 
-const dir = mkdtempSync(join(tmpdir(), 'sida-batch-pruning-'));
-try {
-  const pack = join(dir, 'pack');
-  await sida(['convert', MINI_DIRECTORY, '--out', pack]);
-  const outputTokens = sentences.reduce((sum, { length }) => sum + length, 0);
-  const runs = [];
-  for (const budget of options.budgets.split(',')) {
-    for (const beams of beamCounts) {
-      const kvTokens = Math.max(...batches) * (1 + beams) * 96;
-      const limits = { maxBatchTokens: 4096, kvTokens, threads };
-      const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: '0' });
-      const measured = batches.map((batch) => ({ batch, pruned: [], whole: [] }));
-      decodeAll(engine, Math.max(...batches), beams, true);
-      for (let round = 0; round < rounds; round++) {
-        for (const own of measured) {
-          // What runs second finds warmer caches.
-          const ways = round % 2 === 0 ? ['pruned', 'whole'] : ['whole', 'pruned'];
-          for (const way of ways) own[way].push(decodeAll(engine, own.batch, beams, way === 'pruned'));
-        }
-      }
-      engine.close();
-      for (const { batch, ...ways } of measured) {
-        const [pruned, whole] = [medians(ways.pruned), medians(ways.whole)];
-        runs.push({ budget, beams, batch, outputTokens, pruned, whole });
-        const times = (whole.cpuMs / pruned.cpuMs).toFixed(2);
-        console.error(`${budget}, ${beams} beams, batch ${batch}: ${times} times the throughput`);
+const pack = join(scratchDirectory(), 'pack');
+await sida(['convert', MINI_DIRECTORY, '--out', pack]);
+const outputTokens = sentences.reduce((sum, { length }) => sum + length, 0);
+const runs = [];
+for (const budget of budgets.split(',')) {
+  for (const beams of beamCounts) {
+    const kvTokens = Math.max(...batches) * (1 + beams) * 96;
+    const limits = { maxBatchTokens: 4096, kvTokens, threads };
+    const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: '0' });
+    const measured = batches.map((batch) => ({ batch, pruned: [], whole: [] }));
+    decodeAll(engine, Math.max(...batches), beams, true);
+    for (let round = 0; round < rounds; round++) {
+      for (const own of measured) {
+        // What runs second finds warmer caches.
+        const ways = round % 2 === 0 ? ['pruned', 'whole'] : ['whole', 'pruned'];
+        for (const way of ways) own[way].push(decodeAll(engine, own.batch, beams, way === 'pruned'));
       }
     }
+    engine.close();
+    for (const { batch, ...ways } of measured) {
+      const [pruned, whole] = [medians(ways.pruned), medians(ways.whole)];
+      runs.push({ budget, beams, batch, outputTokens, pruned, whole });
+      const times = (whole.cpuMs / pruned.cpuMs).toFixed(2);
+      console.error(`${budget}, ${beams} beams, batch ${batch}: ${times} times the throughput`);
+    }
   }
-  const result = {
-    question: 'What does it save that finished sequences leave the batch?',
-    ...scriptProvenance(),
-    threads,
-    inputs: sentences.length,
-    rounds,
-    model: 'switch-mini',
-    control: 'batch 1, where both ways do the same',
-    runs,
-  };
-  writeResult('batch-pruning', result, quick);
-} finally {
-  rmSync(dir, { recursive: true, force: true });
 }
+const result = {
+  question: 'What does it save that finished sequences leave the batch?',
+  ...scriptProvenance(),
+  threads,
+  inputs: sentences.length,
+  rounds,
+  model: 'switch-mini',
+  control: 'batch 1, where both ways do the same',
+  runs,
+};
+writeResult('batch-pruning', result, quick);

@@ -1,6 +1,6 @@
 // Everything that is measured on a GPU, in one command that fits ten minutes, the most valuable first: limits of the
 // machine and kernels beside them by the native benches, then `sida bench --device cuda`.
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BENCH_FILE } from '../dist/report/bench-file.js';
@@ -8,35 +8,23 @@ import { gpuIdentity, readGpu } from '../dist/runs/gpu.js';
 import { buildNativeBench, runNativeBench } from '../dist/support/native-bench.js';
 import { LABORATORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions } from '../dist/support/script.js';
-import { visibleGpu } from '../dist/systems/gpu-memory.js';
+import { optionsOf } from '../dist/support/script.js';
 
 const HELP = `npm run bench:cuda -- [options]
-  --minutes 10     hard limit, builds and packing included: what would not end by then is not begun
+  --minutes N      hard limit, builds and packing included, default 10
   --prepare        build the native benches, write packs and train predictors, measure nothing; at most 120 minutes
-  --only PATTERN   measurements of \`sida bench --device cuda --list\`; repeatable
+  --only PATTERN…  measurements of \`sida bench --device cuda --list\`; repeatable
   --sentences N    inputs of a measurement, in place of 192 / 128 / 64 for SST-2 / MRPC / MultiRC
   --data DIR       holds sst2/, mrpc/, multirc/; SST-2's validation set is bundled, the others are left out without
-  --work DIR       packs, traces and predictors, up to 52 GB (build/bench-cuda)
-  --out DIR        results (bench/results/cuda)
+  --work build/bench-cuda  packs, traces and predictors, up to 52 GB
+  --out bench/results/cuda
   --skip-native    neither machine limits nor kernels
-  --fresh          measure again what an earlier run on this GPU has
 A run that ended continues where it stopped when it is started again. Needs cmake, nvcc and
 a driver. Ends with 2 where there is no GPU.`;
 
-const values = scriptOptions(HELP, {
-  minutes: undefined,
-  prepare: false,
-  only: [],
-  sentences: undefined,
-  data: undefined,
-  work: 'build/bench-cuda',
-  out: 'bench/results/cuda',
-  'skip-native': false,
-  fresh: false,
-});
+const values = optionsOf(HELP);
 const begun = performance.now();
-const minutes = Number(values.minutes ?? (values.prepare ? 120 : 10));
+const minutes = values.minutes ?? (values.prepare ? 120 : 10);
 const secondsLeft = () => Math.max(0, minutes * 60 - (performance.now() - begun) / 1000);
 const file = join(values.out, 'cuda.json');
 
@@ -46,24 +34,6 @@ async function gpuOrEnd() {
   } catch (error) {
     console.error(`NOTHING WAS MEASURED: ${error.message}`);
     return process.exit(2);
-  }
-}
-
-/** What nvidia-smi tells of the GPU; empty without it. */
-function details() {
-  const fields = [
-    'pcie.link.gen.max',
-    'pcie.link.width.max',
-    'power.limit',
-    'clocks.max.sm',
-    'clocks.max.memory',
-  ];
-  const args = [`--query-gpu=${fields}`, '--format=csv,noheader', `--id=${visibleGpu()}`];
-  try {
-    const text = execFileSync('nvidia-smi', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-    return Object.fromEntries(text.split(',').map((value, i) => [fields[i], value.trim()]));
-  } catch {
-    return {};
   }
 }
 
@@ -110,7 +80,7 @@ function benchMeasurements() {
   args.push('--minutes', String(secondsLeft() / 60), '--out', values.out, '--work', values.work);
   for (const flag of ['data', 'sentences']) if (values[flag]) args.push(`--${flag}`, values[flag]);
   for (const pattern of values.only) args.push('--only', pattern);
-  for (const flag of ['fresh', 'prepare']) if (values[flag]) args.push(`--${flag}`);
+  if (values.prepare) args.push('--prepare');
   const child = spawn(process.execPath, args, { stdio: ['inherit', 'ignore', 'inherit'] });
   // The child finishes what it has; a second signal ends it.
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
@@ -120,16 +90,8 @@ function benchMeasurements() {
 const gpu = await gpuOrEnd();
 if (gpu.emulated) console.error('The GPU is EMULATED on the CPU: every figure below means nothing.');
 const { command, commit, machine, node } = scriptProvenance();
-const about = {
-  format: 'sida-cuda-bench',
-  version: 1,
-  command,
-  commit,
-  machine,
-  node,
-  gpu: { ...gpu, details: details() },
-};
-const earlier = !values.fresh && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
+const about = { format: 'sida-cuda-bench', version: 1, command, commit, machine, node, gpu };
+const earlier = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
 const same = earlier && gpuIdentity(earlier.gpu) === gpuIdentity(gpu) && earlier.commit === commit;
 const kept = same && { limits: earlier.limits, gemm: earlier.gemm, rows: earlier.rows };
 const report = { ...about, limits: null, gemm: null, rows: null, skipped: [], measurements: null, ...kept };

@@ -13,61 +13,54 @@ import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { BUNDLED_SST2, REPOSITORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { optionsOf, words, writeResult } from '../dist/support/script.js';
 import { median, medians } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR[,DIR…] [options]
+const HELP = `node bench/scripts/decoder-budgets.mjs [options]
+  --pack DIRS            packs, with commas between them
   --budgets 1300MB,100%  the last one is the reference, whose logits all others must have
-  --text FILE --tokenizer FILE   what is fed; ids beyond the vocabulary are wrapped into it
-  --prompt 128 --chunk 64        tokens of the prompt, and of a pass of it
-  --steps 96 --warm 16           tokens fed one by one; the first are left out of times and hits
+  --text FILE --tokenizer FILE  what is fed, default SST-2 and olmoe-mini's; ids are wrapped into the vocabulary
+  --prompt 128 --chunk 64  tokens of the prompt, and of a pass of it
+  --steps 96 --warm 16  tokens fed one by one; the first are left out of times and hits
   --device cpu --host-budget 0 --threads 2 --activations f32
+  --only BUDGET          of the packs, in this process
   --rounds 1                     of all packs and budgets in turn; figures are medians
   --warm-prompt                  the prompt runs once before it is measured
   --bound                        how far prompts are from max(computing, one read of the experts they need): the last
                                  budget must be 100%, and the prompt is warm
+  --expert-peers HOST:PORT       each budget also with this expert peer, of expert-peers.mjs
   --save NAME                    the result is bench/results/NAME.json; default: only printed
 By the default policy, without tables.`;
 
-const values = scriptOptions(HELP, {
-  pack: undefined,
-  tokenizer: `${REPOSITORY}models/olmoe-mini/tokenizer.json`,
-  text: BUNDLED_SST2,
-  budgets: '1300MB,100%',
-  prompt: '128',
-  steps: '96',
-  warm: '16',
-  chunk: '64',
-  threads: '2',
-  device: 'cpu',
-  'host-budget': '0',
-  activations: 'f32',
-  'warm-prompt': false,
-  bound: false,
-  rounds: '1',
-  save: undefined,
-  only: undefined,
-});
-const { pack, device, activations } = values;
+const values = optionsOf(HELP);
+const { pack, device, activations, prompt: promptTokens, steps, warm, chunk, threads } = values;
 if (pack === undefined) throw new Error('--pack DIR is required');
-const [promptTokens, steps, warm, chunk, threads] = ['prompt', 'steps', 'warm', 'chunk', 'threads'].map(
-  (name) => Number(values[name]),
-);
 
 /** The first ids of the text, wrapped into the model's vocabulary. */
 function readIds() {
   const options = { vocabSize: 1 << 30, maxInputBytes: 1 << 22 };
-  const tokenizer = new Tokenizer(readFileSync(values.tokenizer), options);
-  const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
+  const tokenizer = new Tokenizer(
+    readFileSync(values.tokenizer ?? `${REPOSITORY}models/olmoe-mini/tokenizer.json`),
+    options,
+  );
+  const text = readFileSync(values.text ?? BUNDLED_SST2, 'utf8').slice(0, 40 * (promptTokens + steps));
   const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack.split(',')[0], 'config.json'), 'utf8'));
   const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
   return ids.map((id) => id % vocab);
 }
 
-function measure(budget, ids) {
+/** `peer`: HOST:PORT; empty or undefined without one. */
+function measure(budget, peer, ids) {
   const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device, activations };
-  const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: values['host-budget'] });
+  const [host, port] = (peer ?? '').split(':');
+  const engine = openEngine({
+    ...limits,
+    pack,
+    memoryBudget: budget,
+    hostBudget: String(values['host-budget']),
+    ...(peer && { expertPeers: [{ host, port: Number(port) }] }),
+  });
   const digest = createHash('sha256');
   const needed = new Set();
   const run = (tokens, sequence = 1) => {
@@ -106,6 +99,7 @@ function measure(budget, ids) {
     bytesPerToken: sum('bytesMoved', decoded) / decoded.length,
     stallShare: sum('stallNs', decoded) / sum('passNs', decoded),
     hits: sum('resident', decoded) / sum('needed', decoded),
+    ...(peer && { network: engine.usage().peers[0], byPeers: sum('peer', decoded) / sum('needed', decoded) }),
     logits: digest.digest('hex'),
   };
   engine.close();
@@ -117,39 +111,43 @@ async function readRate(directory) {
   const file = join(directory, 'experts.sida');
   const [block, count] = [4 << 20, 384];
   const half = Math.floor(statSync(file).size / block / 2);
-  const args = [
-    `if=${file}`,
-    'of=/dev/null',
-    `bs=${block}`,
-    `count=${Math.min(count, half)}`,
-    'iflag=direct',
-  ];
+  const args = words`if=${file} of=/dev/null bs=${block} count=${Math.min(count, half)} iflag=direct`;
   const started = performance.now();
   await Promise.all([0, half].map((skip) => promisify(execFile)('dd', [...args, `skip=${skip}`])));
   return (2 * Math.min(count, half) * block * 1000) / (performance.now() - started);
 }
 
 if (values.only !== undefined) {
-  process.once('message', (ids) => process.send(measure(values.only, ids), () => process.disconnect()));
+  process.once('message', (ids) =>
+    process.send(measure(values.only, values['expert-peers'], ids), () => process.disconnect()),
+  );
 } else {
   const ids = readIds();
   const results = [];
   const packs = pack.split(',');
-  const places = packs.flatMap((dir) => values.budgets.split(',').map((budget) => ({ dir, budget })));
+  const peers = values['expert-peers'] === undefined ? [''] : ['', values['expert-peers']];
+  const places = packs.flatMap((dir) =>
+    values.budgets.split(',').flatMap((budget) => peers.map((peer) => ({ dir, budget, peer }))),
+  );
   const samples = places.map(() => []);
   for (let i = 0; i < Number(values.rounds) * places.length; i++) {
-    const { dir, budget } = places[i % places.length];
-    const own = [...process.argv.slice(2), '--only', budget, '--pack', dir];
+    const { dir, budget, peer } = places[i % places.length];
+    const own = [...process.argv.slice(2), '--only', budget, '--pack', dir, '--expert-peers', peer];
     const child = fork(new URL(import.meta.url).pathname, own);
     child.send(ids);
     const result = await new Promise((resolve, reject) => {
       child.once('message', resolve);
       child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
     });
-    samples[i % places.length].push({ ...(packs.length > 1 && { pack: basename(dir) }), ...result });
+    samples[i % places.length].push({
+      ...(peer !== '' && { peer }),
+      ...(packs.length > 1 && { pack: basename(dir) }),
+      ...result,
+    });
     const { slots, experts, decodeTokensPerSecond, bytesPerToken, logits } = result;
     const speed = `${decodeTokensPerSecond.toFixed(2)} tokens/s, ${formatBytes(Math.round(bytesPerToken))} a token`;
-    console.log(`${budget}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
+    const beside = peer === '' ? '' : `, peer ${peer}`;
+    console.log(`${budget}${beside}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
   }
   results.push(...samples.map((of) => medians(of)));
   const reference = results.at(-1);

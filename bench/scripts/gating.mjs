@@ -3,25 +3,22 @@
 // The engine gates dynamically, with every expert in memory or with Expert Buffering at a budget (LRU beside it).
 // Static gating is composed: the engine's pass plus what every MoE layer takes longer at a fixed capacity, measured on
 // the pass's own routes by native/bench/gating_bench.cc at the width of the model.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { trueRouting } from '../../dist/evaluation/model-runner.js';
 import { openEngine } from '../../dist/inference/open-engine.js';
-import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { cut } from '../dist/studies/corruption.js';
 import { staticPasses } from '../dist/studies/static-passes.js';
 import { buildNativeBench, runNativeBench } from '../dist/support/native-bench.js';
-import { MINI_DIRECTORY } from '../dist/support/paths.js';
 import { sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
-import { sst2Texts } from '../dist/support/sst2.js';
+import { optionsOf, scratchDirectory, writeResult } from '../dist/support/script.js';
+import { sst2Texts, tokenizerOf } from '../dist/support/sst2.js';
 import { mean, median } from '../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/gating.mjs [options]
-  --model DIR                checkpoint of Switch Transformers, such as one of pad-experts.mjs; default switch-mini
+  --model models/switch-mini  checkpoint of Switch Transformers, such as one of pad-experts.mjs
   --batches 1,8,32,64        sequences of a batch; each divides --inputs
   --inputs 64 --length 64    sequences, cut from the joined sentences of SST-2, and their tokens
   --steps 8                  decoder steps of each batch
@@ -29,35 +26,18 @@ const HELP = `node bench/scripts/gating.mjs [options]
   --budgets 50%,25%          of Expert Buffering and LRU
   --repeats 5                rounds over all batches, and ten times as many layers of the native bench
   --threads 2
-  --quick                    few inputs, one round; the result goes to build/
+  --quick (--batches 1,8 --inputs 8 --repeats 1)  the result goes to build/
 The result is bench/results/model-gating.json.`;
 
-const options = scriptOptions(HELP, {
-  model: MINI_DIRECTORY,
-  batches: undefined,
-  inputs: undefined,
-  length: '64',
-  steps: '8',
-  factors: '1,1.25,2,0',
-  budgets: '50%,25%',
-  repeats: undefined,
-  threads: '2',
-  quick: false,
-});
-const { quick, factors, budgets, model } = options;
-const [length, steps, threads] = [options.length, options.steps, options.threads].map(Number);
-const count = Number(options.inputs ?? (quick ? 8 : 64));
-const repeats = Number(options.repeats ?? (quick ? 1 : 5));
-const batches = (options.batches ?? (quick ? '1,8' : '1,8,32,64')).split(',').map(Number);
+const options = optionsOf(HELP);
+const { inputs: count, length, steps, factors, budgets, repeats, threads, model, quick } = options;
+const batches = options.batches.split(',').map(Number);
 const uneven = batches.find((batch) => count % batch !== 0);
 if (uneven !== undefined) throw new Error(`--inputs ${count} is no multiple of the batch ${uneven}`);
 const STACKS = ['encoder', 'decoder'];
 const DTYPE = 'bf16';
 
-const tokenizer = new Tokenizer(readFileSync(join(model, 'tokenizer.json')), {
-  vocabSize: 1 << 30,
-  maxInputBytes: 1 << 20,
-});
+const tokenizer = tokenizerOf(model);
 const inputs = cut(
   sst2Texts().map((sentence) => Int32Array.from(tokenizer.encode(sentence))),
   length,
@@ -119,86 +99,70 @@ function measured(systems, batch) {
   );
 }
 
-const dir = mkdtempSync(join(tmpdir(), 'sida-model-gating-'));
-try {
-  const pack = join(dir, 'pack');
-  await sida(['convert', model, '--out', pack, '--experts', DTYPE]);
-  const open = (batch, memoryBudget, policy = 'lru') =>
-    openEngine({ pack, ...limitsOf(batch), memoryBudget, hostBudget: '0', policy });
-  const traced = open(Math.max(...batches), '100%');
-  const { shape } = traced;
-  if (shape.family !== 'switch_transformers')
-    throw new Error(`${shape.family}: the bench computes Switch's experts`);
-  const routes = routesOf(traced);
-  traced.close();
+const dir = scratchDirectory();
+const pack = join(dir, 'pack');
+await sida(['convert', model, '--out', pack, '--experts', DTYPE]);
+const open = (batch, memoryBudget, policy = 'lru') =>
+  openEngine({ pack, ...limitsOf(batch), memoryBudget, hostBudget: '0', policy });
+const traced = open(Math.max(...batches), '100%');
+const { shape } = traced;
+if (shape.family !== 'switch_transformers') throw new Error(`${shape.family}: the bench computes Switch's experts`);
+const routes = routesOf(traced);
+traced.close();
 
-  const bench = buildNativeBench('gating_bench');
-  const gated = routes.map((layers, stack) =>
-    layers.map((list, layer) => {
-      console.error(`${STACKS[stack]}, MoE layer ${layer + 1}: static and dynamic gating`);
-      const file = join(dir, 'routes');
-      writeFileSync(file, Uint16Array.from(list));
-      const sizes = batches.map((batch) => batch * (stack === 0 ? length : 1));
-      const { topK, experts, width, expertWidth } = shape;
-      const shapes = [file, topK, experts, width, expertWidth, DTYPE];
-      return runNativeBench(bench, [...shapes, threads, 10 * repeats, sizes.join(), factors]);
-    }),
-  );
+const bench = buildNativeBench('gating_bench');
+const gated = routes.map((layers, stack) =>
+  layers.map((list, layer) => {
+    console.error(`${STACKS[stack]}, MoE layer ${layer + 1}: static and dynamic gating`);
+    const file = join(dir, 'routes');
+    writeFileSync(file, Uint16Array.from(list));
+    const sizes = batches.map((batch) => batch * (stack === 0 ? length : 1));
+    const { topK, experts, width, expertWidth } = shape;
+    const shapes = [file, topK, experts, width, expertWidth, DTYPE];
+    return runNativeBench(bench, [...shapes, threads, 10 * repeats, sizes.join(), factors]);
+  }),
+);
 
-  const runs = [];
-  for (const [b, batch] of batches.entries()) {
-    console.error(`batches of ${batch}`);
-    const resident = { engine: open(batch, '100%') };
-    const tight = budgets.split(',').flatMap((budget) =>
-      ['expert-buffering', 'lru'].map((policy) => ({
-        budget,
-        policy,
-        engine: open(batch, budget, policy),
-      })),
+const runs = [];
+for (const [b, batch] of batches.entries()) {
+  console.error(`batches of ${batch}`);
+  const resident = { engine: open(batch, '100%') };
+  const tight = budgets
+    .split(',')
+    .flatMap((budget) =>
+      ['expert-buffering', 'lru'].map((policy) => ({ budget, policy, engine: open(batch, budget, policy) })),
     );
-    const systems = [resident, ...tight];
-    const [dynamic, ...others] = measured(systems, batch);
-    const bytes = resident.engine.plan.resident;
-    const buffered = tight.map(({ budget, policy, engine }, i) => ({
-      ...{ budget, policy, peakBytes: engine.usage().peakBytes },
-      stacks: others[i],
-    }));
-    for (const { engine } of systems) engine.close();
-    for (const [stack, name] of STACKS.entries()) {
-      const tokens = batch * (stack === 0 ? length : 1);
-      const pass = { ms: dynamic[stack].ms, bytes, tokens };
-      runs.push({
-        ...{ stack: name, batch, ...pass },
-        static: staticPasses(
-          pass,
-          gated[stack].map((sizes) => sizes[b]),
-          shape.experts,
-        ),
-        buffered: buffered.map(({ stacks, ...own }) => ({ ...own, ...stacks[stack] })),
-      });
-    }
+  const systems = [resident, ...tight];
+  const [dynamic, ...others] = measured(systems, batch);
+  const bytes = resident.engine.plan.resident;
+  const buffered = tight.map(({ budget, policy, engine }, i) => ({
+    ...{ budget, policy, peakBytes: engine.usage().peakBytes },
+    stacks: others[i],
+  }));
+  for (const { engine } of systems) engine.close();
+  for (const [stack, name] of STACKS.entries()) {
+    const tokens = batch * (stack === 0 ? length : 1);
+    const pass = { ms: dynamic[stack].ms, bytes, tokens };
+    runs.push({
+      ...{ stack: name, batch, ...pass },
+      static: staticPasses(
+        pass,
+        gated[stack].map((sizes) => sizes[b]),
+        shape.experts,
+      ),
+      buffered: buffered.map(({ stacks, ...own }) => ({ ...own, ...stacks[stack] })),
+    });
   }
-  writeResult(
-    'model-gating',
-    {
-      question: 'What does static gating cost a whole model, and what does Expert Buffering?',
-      ...scriptProvenance(),
-      ...{
-        model: basename(model),
-        dtype: DTYPE,
-        experts: shape.experts,
-        inputs: count,
-        length,
-        steps,
-        threads,
-        repeats,
-      },
-      control:
-        'LRU at the budgets of Expert Buffering; outputs of both gatings are compared bit by bit where none drops',
-      runs,
-    },
-    quick,
-  );
-} finally {
-  rmSync(dir, { recursive: true, force: true });
 }
+writeResult(
+  'model-gating',
+  {
+    question: 'What does static gating cost a whole model, and what does Expert Buffering?',
+    ...scriptProvenance(),
+    ...{ model: basename(model), dtype: DTYPE, experts: shape.experts },
+    ...{ inputs: count, length, steps, threads, repeats },
+    control: 'LRU at the budgets of Expert Buffering; outputs of both gatings are compared bit by bit where none drops',
+    runs,
+  },
+  quick,
+);

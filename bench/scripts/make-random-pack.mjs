@@ -8,29 +8,20 @@ import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs
 import { basename, join } from 'node:path';
 import { PACK_VERSION, writeManifest } from '../../dist/checkpoint/manifest.js';
 import { loadAddon } from '../../dist/native/addon.js';
-import { scriptOptions } from '../dist/support/script.js';
+import { optionsOf } from '../dist/support/script.js';
 import { RandomWords, randomFloats, randomMatrix } from './random-panels.mjs';
 
-const HELP = `node bench/scripts/make-random-pack.mjs --config FILE --out DIR [--experts int4] [--dense int8] [--group 32]
-  [--seed 1] [--embedding 1] [--layers N]
+const HELP = `node bench/scripts/make-random-pack.mjs [--config FILE] [--out DIR] [--experts int4] [--dense int8]
+  [--group 32] [--seed 1] [--embedding 1] [--layers N]
 bench/scripts/shapes/ has configs. Weights are uniform, of bf16 and bf16c normal, with the standard
 deviation 0.02; norms are 1, biases 0. --layers takes fewer layers than the config has.`;
 
-const values = scriptOptions(HELP, {
-  config: undefined,
-  out: undefined,
-  experts: 'int4',
-  dense: 'int8',
-  group: '32',
-  embedding: '1',
-  seed: '1',
-  layers: undefined,
-});
+const values = optionsOf(HELP);
 if (values.config === undefined || values.out === undefined)
   throw new Error('--config FILE and --out DIR are required');
 const WEIGHT_STD = 0.02;
-const random = new RandomWords(Number(values.seed));
-const format = (dtype) => (dtype === 'int4' ? { dtype, group: Number(values.group) } : { dtype });
+const random = new RandomWords(values.seed);
+const format = (dtype) => (dtype === 'int4' ? { dtype, group: values.group } : { dtype });
 
 /** Writes in order and hashes what it writes; gaps are zeros. */
 class PackFile {
@@ -64,18 +55,12 @@ class PackFile {
 }
 
 const bytesOf = (floats) => new Uint8Array(floats.buffer);
-const layersOf = ({ dense }) =>
-  new Set(dense.tensors.map(({ name }) => /^\w+\.\d+/.exec(name)?.[0])).size - 1;
+const layersOf = ({ dense }) => new Set(dense.tensors.map(({ name }) => /^\w+\.\d+/.exec(name)?.[0])).size - 1;
 
 function writeDense(out, layout) {
   const file = new PackFile(out, layout.dense.file);
   const residual = WEIGHT_STD / Math.sqrt(2 * layersOf(layout));
-  const std = {
-    embedding: Number(values.embedding),
-    output: residual,
-    down: residual,
-    shared_down: residual,
-  };
+  const std = { embedding: values.embedding, output: residual, down: residual, shared_down: residual };
   for (const { name, dtype, layout: form, shape, offset } of layout.dense.tensors) {
     const kind = name.split('.').at(-1);
     const count = shape.reduce((product, size) => product * size, 1);
@@ -110,7 +95,7 @@ const full = readFileSync(values.config);
 const text =
   values.layers === undefined
     ? full
-    : Buffer.from(JSON.stringify({ ...JSON.parse(full), num_hidden_layers: Number(values.layers) }));
+    : Buffer.from(JSON.stringify({ ...JSON.parse(full), num_hidden_layers: values.layers }));
 config.write(0, text);
 const files = [config.end(text.length)];
 const formats = { experts: format(values.experts), dense: format(values.dense) };

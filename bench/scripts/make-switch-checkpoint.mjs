@@ -1,34 +1,19 @@
-// Writes a random-weight Switch Transformers checkpoint of a Switch-base shape, in shards, for experiments whose
-// model is too big to ship.
-import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
+// Writes a random-weight Switch Transformers checkpoint of a Switch-base shape, for experiments whose model is too
+// big to ship.
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { scriptOptions } from '../dist/support/script.js';
+import { SCRIPTS } from '../dist/support/paths.js';
+import { optionsOf } from '../dist/support/script.js';
 
-const HELP = `node bench/scripts/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
-  [--decoder-layers 12] [--vocab 32128] [--d-model 768] [--d-ff 3072] [--heads 12]
-Every second layer is sparse: a decoder of one layer has no experts.`;
+const HELP = `node bench/scripts/make-switch-checkpoint.mjs [--out DIR] [--experts 8] [--dtype f32] [--layers 12]
+  [--decoder-layers N] [--vocab 32128] [--d-model 768] [--d-ff 3072] [--heads 12]
+--dtype is f32 or bf16. Every second layer is sparse: a decoder of one layer has no experts.`;
 
-const values = scriptOptions(HELP, {
-  out: undefined,
-  experts: '8',
-  dtype: 'f32',
-  layers: '12',
-  'decoder-layers': undefined,
-  vocab: '32128',
-  'd-model': '768',
-  'd-ff': '3072',
-  heads: '12',
-});
+const values = optionsOf(HELP);
 if (values.out === undefined) throw new Error('--out DIR is required');
-const layers = Number(values.layers);
-const decoderLayers = Number(values['decoder-layers'] ?? layers);
-const experts = Number(values.experts);
-const d = Number(values['d-model']);
-const ff = Number(values['d-ff']);
-const heads = Number(values.heads);
+const { layers, 'decoder-layers': decoderLayers = layers, experts, 'd-model': d, 'd-ff': ff, heads, vocab } = values;
 const dKv = 64;
 const inner = heads * dKv;
-const vocab = Number(values.vocab);
 const bf16 = values.dtype === 'bf16';
 
 function tensors() {
@@ -88,87 +73,52 @@ function pool(std, wide) {
   const key = `${std} ${wide}`;
   if (!pools.has(key)) {
     const scaled = normal.map((x) => (std === 0 ? 1 : x * std));
-    if (wide) pools.set(key, Buffer.from(scaled.buffer));
-    else {
-      const bits = new Uint32Array(scaled.buffer);
-      pools.set(
-        key,
-        Buffer.from(Uint16Array.from(bits, (b) => (b + 0x7fff + ((b >> 16) & 1)) >>> 16).buffer),
-      );
-    }
+    const rounded = (bits) => (bits + 0x7fff + ((bits >> 16) & 1)) >>> 16;
+    const stored = wide ? scaled : Uint16Array.from(new Uint32Array(scaled.buffer), rounded);
+    pools.set(key, Buffer.from(stored.buffer));
   }
   return pools.get(key);
 }
 
-mkdirSync(values.out, { recursive: true });
-const SHARD = 2 ** 31;
-const shards = [[]];
-let shardBytes = 0;
-for (const tensor of tensors()) {
-  tensor.wide = !bf16 || tensor.shape.length === 1 || tensor.name.includes('router');
-  tensor.bytes = tensor.shape.reduce((a, b) => a * b, 1) * (tensor.wide ? 4 : 2);
-  if (shardBytes > 0 && shardBytes + tensor.bytes > SHARD) {
-    shards.push([]);
-    shardBytes = 0;
-  }
-  shards.at(-1).push(tensor);
-  shardBytes += tensor.bytes;
-}
-const weightMap = {};
-let offset = 0;
-let written = 0;
-const total = shards.flat().reduce((sum, t) => sum + t.bytes, 0);
-shards.forEach((shard, index) => {
-  const name = `model-${String(index + 1).padStart(5, '0')}-of-${String(shards.length).padStart(5, '0')}.safetensors`;
-  const header = { __metadata__: { format: 'pt' } };
-  let begin = 0;
-  for (const t of shard) {
-    header[t.name] = {
-      dtype: t.wide ? 'F32' : 'BF16',
-      shape: t.shape,
-      data_offsets: [begin, begin + t.bytes],
-    };
-    begin += t.bytes;
-    weightMap[t.name] = name;
-  }
-  const json = Buffer.from(JSON.stringify(header));
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(json.length));
-  const file = openSync(join(values.out, `${name}.tmp`), 'w');
-  writeSync(file, length);
-  writeSync(file, json);
-  for (const t of shard) {
-    const source = pool(t.std, t.wide);
-    const unit = t.wide ? 4 : 2;
-    for (let left = t.bytes; left > 0; ) {
-      const from = (offset % POOL) * unit;
-      const count = Math.min(left, source.length - from);
-      for (let done = 0; done < count; ) done += writeSync(file, source, from + done, count - done);
-      left -= count;
-      offset += count / unit;
-    }
-    written += t.bytes;
-  }
-  closeSync(file);
-  renameSync(join(values.out, `${name}.tmp`), join(values.out, name));
-  console.error(`${name}: ${((written / total) * 100).toFixed(0)} % of ${(total / 1e9).toFixed(2)} GB`);
+const header = { __metadata__: { format: 'pt' } };
+let total = 0;
+const all = tensors().map((tensor) => {
+  const wide = !bf16 || tensor.shape.length === 1 || tensor.name.includes('router');
+  const bytes = tensor.shape.reduce((a, b) => a * b, 1) * (wide ? 4 : 2);
+  header[tensor.name] = {
+    dtype: wide ? 'F32' : 'BF16',
+    shape: tensor.shape,
+    data_offsets: [total, total + bytes],
+  };
+  total += bytes;
+  return { ...tensor, wide, bytes };
 });
-writeFileSync(
-  join(values.out, 'model.safetensors.index.json'),
-  JSON.stringify({ metadata: { total_size: total }, weight_map: weightMap }),
-);
+mkdirSync(values.out, { recursive: true });
+const path = join(values.out, 'model.safetensors');
+const file = openSync(`${path}.tmp`, 'w');
+const json = Buffer.from(JSON.stringify(header));
+const length = Buffer.alloc(8);
+length.writeBigUInt64LE(BigInt(json.length));
+writeSync(file, Buffer.concat([length, json]));
+let offset = 0;
+for (const { std, wide, bytes } of all) {
+  const source = pool(std, wide);
+  const unit = wide ? 4 : 2;
+  for (let left = bytes; left > 0; ) {
+    const from = (offset % POOL) * unit;
+    const count = Math.min(left, source.length - from);
+    for (let done = 0; done < count; ) done += writeSync(file, source, from + done, count - done);
+    left -= count;
+    offset += count / unit;
+  }
+}
+closeSync(file);
+renameSync(`${path}.tmp`, path);
 const config = {
+  ...JSON.parse(readFileSync(`${SCRIPTS}shapes/switch-base-128.json`, 'utf8')),
   architectures: ['SwitchTransformersForConditionalGeneration'],
-  model_type: 'switch_transformers',
-  ...{ d_model: d, d_kv: dKv, d_ff: ff, num_heads: heads, vocab_size: vocab },
-  ...{ num_layers: layers, num_decoder_layers: decoderLayers, num_experts: experts, expert_capacity: 64 },
-  ...{
-    num_sparse_encoder_layers: Math.floor(layers / 2),
-    num_sparse_decoder_layers: Math.floor(decoderLayers / 2),
-  },
-  ...{ encoder_sparse_step: 2, decoder_sparse_step: 2, router_bias: false },
-  ...{ relative_attention_num_buckets: 32, relative_attention_max_distance: 128, layer_norm_epsilon: 1e-6 },
-  ...{ dense_act_fn: 'relu', tie_word_embeddings: true },
-  ...{ decoder_start_token_id: 0, eos_token_id: 1, pad_token_id: 0 },
+  ...{ d_model: d, d_kv: dKv, d_ff: ff, num_heads: heads, vocab_size: vocab, num_experts: experts },
+  ...{ num_layers: layers, num_sparse_encoder_layers: Math.floor(layers / 2) },
+  ...{ num_decoder_layers: decoderLayers, num_sparse_decoder_layers: Math.floor(decoderLayers / 2) },
 };
 writeFileSync(join(values.out, 'config.json'), JSON.stringify(config, null, 1));

@@ -13,9 +13,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { formatBytes, parseBytes } from '../../dist/text/bytes.js';
-import { scriptOptions } from '../dist/support/script.js';
+import { optionsOf } from '../dist/support/script.js';
 
-const HELP = `node bench/scripts/pad-experts.mjs --model DIR --out DIR (--ff N | --expert-bytes SIZE)
+const HELP = `node bench/scripts/pad-experts.mjs [--model DIR] [--out DIR] (--ff N | --expert-bytes SIZE)
 Copies a checkpoint of switch_transformers or olmoe (one model.safetensors) with wider experts. In Switch Transformers
 plain layers have the width of the experts, so both grow. Tokenizer, sida.json and predictor are copied.
   --ff N               feed-forward width of the copy
@@ -24,17 +24,7 @@ The zeros of the checkpoint are holes; those of a pack made from it take their r
   node bench/scripts/pad-experts.mjs --model models/switch-mini --out build/switch-padded --expert-bytes 19MB
   sida convert build/switch-padded --out build/switch-padded.pack`;
 
-const {
-  model,
-  out,
-  ff,
-  'expert-bytes': bytes,
-} = scriptOptions(HELP, {
-  model: undefined,
-  out: undefined,
-  ff: undefined,
-  'expert-bytes': undefined,
-});
+const { model, out, ff, 'expert-bytes': bytes } = optionsOf(HELP);
 if (!model || !out || (ff === undefined) === (bytes === undefined)) {
   throw new Error('expected --model DIR, --out DIR, and one of --ff N and --expert-bytes SIZE');
 }
@@ -74,8 +64,7 @@ const tensors = Object.entries(entries).sort(([, a], [, b]) => a.data_offsets[0]
 const anyExpert = tensors.find(([name]) => /\.experts\./.test(name) && family.columns.test(name));
 if (anyExpert === undefined) throw new Error('the model has no expert that can be padded');
 const columnBytes = family.matrices * d * ELEMENT_BYTES[anyExpert[1].dtype];
-const width =
-  ff === undefined ? Math.ceil(parseBytes(bytes) / columnBytes / WIDTH_STEP) * WIDTH_STEP : Number(ff);
+const width = ff === undefined ? Math.ceil(parseBytes(bytes) / columnBytes / WIDTH_STEP) * WIDTH_STEP : Number(ff);
 if (!(Number.isInteger(width) && width > before)) {
   throw new Error(`a width of ${width}: expected a whole number above the model's ${before}`);
 }

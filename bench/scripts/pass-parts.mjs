@@ -2,67 +2,50 @@
 // Switch-base shapes with 8 to 256 experts a layer and random weights serve sentences of SST-2, recorded by --profile:
 // with every expert in memory, at a budget with loads on demand, and at it with tables that are right (the traced
 // routing of what is served). The one thing that differs between the shapes is the number of experts.
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { convertCheckpoint } from '../../dist/checkpoint/converter.js';
 import { passParts } from '../dist/studies/pass-parts.js';
-import { BUNDLED_SST2, hashFunctionModule, MINI_DIRECTORY } from '../dist/support/paths.js';
+import { hashFunctionModule, MINI_DIRECTORY } from '../dist/support/paths.js';
 import { makeSwitchCheckpoint, sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
+import { sst2Texts } from '../dist/support/sst2.js';
 
 const HELP = `node bench/scripts/pass-parts.mjs [--experts 8,64,128,256] [--budget 20%] [--dtype int4] [--sentences 48]
   [--layers 12] [--decoder-layers 12] [--d-ff 3072] [--dir DIR] [--quick]
 Checkpoint (bf16: 54 GB of 256 experts) and pack of one shape are on the disk at a time; --dir says where. The result is
 bench/results/pass-parts.json.`;
 
-const options = scriptOptions(HELP, {
-  experts: '8,64,128,256',
-  budget: '20%',
-  dtype: 'int4',
-  sentences: '48',
-  layers: '12',
-  'decoder-layers': '12',
-  'd-ff': '3072',
-  dir: undefined,
-  quick: false,
-});
-const { budget, dtype } = options;
-const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'sida-pass-parts-'));
+const options = optionsOf(HELP);
+const { budget, dtype, layers, 'decoder-layers': decoderLayers, 'd-ff': dFf } = options;
+const dir = options.dir ?? scratchDirectory();
 const TEMPLATE = 'sst2 sentence: {text}';
-
-const count = Number(options.sentences);
-const lines = readFileSync(BUNDLED_SST2, 'utf8').trim().split('\n').slice(0, count);
-const sentences = lines.map((line) => JSON.parse(line).text);
+const sentences = sst2Texts(options.sentences);
 
 const SYSTEMS = {
   resident: () => ['--predictor', 'none', '--memory-budget', '100%'],
   'on demand': () => ['--predictor', 'none', '--memory-budget', budget],
-  'right tables': (at) => [
-    ...['--predictor', at('trace')],
-    ...['--memory-budget', budget, '--route-ahead', '0'],
-  ],
+  'right tables': (at) => words`--predictor ${at('trace')} --memory-budget ${budget} --route-ahead 0`,
 };
 
 /** The shape's pack and the traced routing of the sentences. */
 async function prepare(experts, at) {
   const model = at('checkpoint');
-  const shape = ['layers', 'decoder-layers', 'd-ff'].flatMap((name) => [`--${name}`, options[name]]);
-  await makeSwitchCheckpoint(model, ['--experts', experts, '--dtype', 'bf16', '--vocab', '8000', ...shape]);
+  const shape = words`--layers ${layers} --decoder-layers ${decoderLayers} --d-ff ${dFf}`;
+  await makeSwitchCheckpoint(model, words`--experts ${experts} --dtype bf16 --vocab 8000`.concat(shape));
   copyFileSync(join(MINI_DIRECTORY, 'tokenizer.json'), join(model, 'tokenizer.json'));
   await convertCheckpoint({ model, out: at('pack'), experts: dtype, dense: 'auto' });
   rmSync(model, { recursive: true });
-  writeFileSync(at('served.jsonl'), lines.join('\n'));
-  // biome-ignore format: a command line
-  await sida(['trace', at('pack'), '--data', at('served.jsonl'), '--template', TEMPLATE, '--out', at('trace'),
-    '--max-new-tokens', '1', '--memory-budget', '100%', '--max-batch-tokens', '256']);
+  writeFileSync(at('served.jsonl'), sentences.map((text) => JSON.stringify({ text })).join('\n'));
+  const given = words`trace ${at('pack')} --data ${at('served.jsonl')} --template ${TEMPLATE} --out ${at('trace')}`;
+  await sida([...given, ...words`--max-new-tokens 1 --memory-budget 100% --max-batch-tokens 256`]);
 }
 
 /** Every sentence once, one at a time, by a server that records. */
 async function serve(flags) {
-  const usual = ['--max-batch-tokens', '256', '--batch-wait-ms', '0', '--log-level', 'error'];
+  const usual = words`--max-batch-tokens 256 --batch-wait-ms 0 --log-level error`;
   const server = await ServeProcess.start([...flags, ...usual]);
   try {
     for (const input of sentences) {
@@ -100,23 +83,14 @@ async function measure(experts) {
   }
 }
 
-try {
-  const runs = [];
-  for (const experts of options.experts.split(',')) runs.push(...(await measure(experts)));
-  const shape = {
-    layers: Number(options.layers),
-    decoderLayers: Number(options['decoder-layers']),
-    dFf: Number(options['d-ff']),
-  };
-  const result = {
-    question: 'What does a pass spend on selecting, invoking and moving experts?',
-    ...scriptProvenance(),
-    ...{ weights: 'random', routing: 'routing of random weights', dtype, budget, ...shape },
-    inputs: sentences.length,
-    control: 'resident: the same shape with every expert in memory',
-    runs,
-  };
-  writeResult('pass-parts', result, options.quick);
-} finally {
-  if (options.dir === undefined) rmSync(dir, { recursive: true, force: true });
-}
+const runs = [];
+for (const experts of options.experts.split(',')) runs.push(...(await measure(experts)));
+const result = {
+  question: 'What does a pass spend on selecting, invoking and moving experts?',
+  ...scriptProvenance(),
+  ...{ weights: 'random', routing: 'routing of random weights', dtype, budget, layers, decoderLayers, dFf },
+  inputs: sentences.length,
+  control: 'resident: the same shape with every expert in memory',
+  runs,
+};
+writeResult('pass-parts', result, options.quick);

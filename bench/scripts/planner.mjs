@@ -6,25 +6,17 @@ import { openTrace } from '../dist/replay/open-trace.js';
 import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { foundOf } from '../dist/replay/watched-store.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { optionsOf, writeResult } from '../dist/support/script.js';
 import { median, medians } from '../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/planner.mjs [--trace FILE] [--shapes 12x128,48x128] [--cache 10%,25%,50%] [--waiting 4]
-  [--warm 16] [--rounds 5] [--quick]
+  [--warm 16] [--rounds 5] [--quick (--rounds 1)]
 --shapes: sentences of 16 tokens with skewed routing through shapes of layers x experts. --trace: the decode steps of a
 route_trace CSV, gzipped or not, besides. --waiting: tables behind that of the pass. The result is bench/results/planner.json:
 milliseconds of a pass for its plan and for learning from what it needed, and for the rest of what the store does: its
 choice of victims.`;
 
-const { trace, shapes, cache, waiting, warm, rounds, quick } = scriptOptions(HELP, {
-  trace: undefined,
-  shapes: '12x128,48x128',
-  cache: '10%,25%,50%',
-  waiting: '4',
-  warm: '16',
-  rounds: '5',
-  quick: false,
-});
+const { trace, shapes, cache, waiting, warm, rounds, quick } = optionsOf(HELP);
 /** Of the sentences. */
 const PASSES = 512;
 async function recorded() {
@@ -44,9 +36,7 @@ function sentences(shape) {
     const needed = new Set(Array.from({ length: 16 }, () => Math.floor(layerExperts * random() ** 2)));
     return [...needed].sort((a, b) => a - b).map((index) => layer * layerExperts + index);
   };
-  const steps = Array.from({ length: PASSES + Number(warm) }, () =>
-    Array.from({ length: layers }, (_, l) => visit(l)),
-  );
+  const steps = Array.from({ length: PASSES + Number(warm) }, () => Array.from({ length: layers }, (_, l) => visit(l)));
   return { model: `sentences, ${shape}`, layers, layerExperts, steps };
 }
 
@@ -59,21 +49,21 @@ function tableOf({ layers, layerExperts }, visits, id) {
     need[first + ((expert - first + 7) % layerExperts)] ||= 0.05;
   }
   for (const expert of visits.flat()) need[expert] = 0.97;
-  return { id, firstId: 0, layerExperts, need };
+  return { id, layer: 0, need };
 }
 
 /** Milliseconds of each part, a pass. */
 function measure(work, slots, tables) {
   const { layers, layerExperts, steps } = work;
-  const experts = layers * layerExperts;
-  const store = new (loadAddon().WeightlessStore)({ experts, layerExperts, slots, loadsInFlight: 4 });
+  const counts = new Uint32Array(layers).fill(layerExperts);
+  const store = new (loadAddon().WeightlessStore)({ layerExperts: counts, slots, loadsInFlight: 4 });
   const forecasts = steps.map((visits, at) => (tables ? [tableOf(work, visits, at)] : []));
   const times = [];
   let loads = 0;
   for (const [at, visits] of steps.entries()) {
     const upcoming = forecasts.slice(at + 1, at + 1 + Number(waiting));
     const needs = { ...NOTHING_KNOWN, own: forecasts[at], upcoming };
-    const found = foundOf(visits, needs);
+    const found = foundOf(visits, needs, layerExperts);
     const begin = performance.now();
     store.startPass(needs);
     const visited = visits.map((ids) => store.visit(Uint32Array.from(ids)));

@@ -2,9 +2,9 @@
 // `--predictor none` started again as a control, over a grid of budgets and links. Two processes of one kind differ for
 // as long as they run, so all are started several times, and the intervals are over the starts.
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename, join } from 'node:path';
 import { hashOfFiles } from '../../dist/checkpoint/identity.js';
 import { readManifest } from '../../dist/checkpoint/manifest.js';
 import { intervalOf } from '../../dist/evaluation/paired-difference.js';
@@ -12,50 +12,31 @@ import { LineProcess } from '../dist/support/line-process.js';
 import { hashFunctionModule, LABEL_TRACE_PROCESS, SCRIPTS } from '../dist/support/paths.js';
 import { run, sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { resultFile, scriptOptions, writeResult } from '../dist/support/script.js';
+import { merged, optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
-import { median } from '../dist/support/statistics.js';
+import { mean, median } from '../dist/support/statistics.js';
 import { StepProgress } from '../dist/support/step-progress.js';
 
 const HELP = `node bench/scripts/prediction.mjs [options]
-  --model DIR            models/switch-words, or another model with a task or for completions; repeatable
-  --memory-budget LIST   10%,25%
-  --link LIST            disk,12GB/s: experts on disk, or in host memory behind a link of that rate
-  --system NAME=FLAGS    one more server, such as 'lstm=--hash-function lstm'; repeatable
+  --model DIR…           models/switch-words, or another model with a task or for completions; repeatable
+  --memory-budget 10%,25%
+  --link disk,12GB/s     experts on disk, or in host memory behind a link of that rate
+  --system NAME=FLAGS…   one more server, such as 'lstm=--hash-function lstm'; repeatable
   --true-tables          one more server, whose tables are the recorded routing of what is asked
   --task NAME            classify by this task; without it, completions of --tokens tokens
-  --texts FILE           lines of JSON with a "text", asked in turn
+  --texts models/switch-words/words/known-held-out.jsonl  lines of JSON with a "text", asked in turn
   --tokens 16 --clients 1
   --starts 8             of all servers
   --blocks 15 --block 20 measured blocks of each start, and their requests
   --warm-up 40           blocks before them, not measured
   --threads N
-  --quick                two starts of two blocks; the result goes to build/
+  --quick (--starts 2 --blocks 2 --warm-up 2)  the result goes to build/
   node bench/scripts/prediction.mjs --task category --true-tables`;
 
-const options = scriptOptions(HELP, {
-  model: [],
-  'memory-budget': '10%,25%',
-  link: 'disk,12GB/s',
-  system: [],
-  'true-tables': false,
-  task: undefined,
-  texts: 'models/switch-words/words/known-held-out.jsonl',
-  tokens: '16',
-  clients: '1',
-  starts: '8',
-  blocks: '15',
-  block: '20',
-  'warm-up': '40',
-  threads: String(availableParallelism()),
-  quick: false,
-});
-const { quick, task } = options;
+const options = optionsOf(HELP);
+const { quick, task, tokens, starts, blocks, block: size, clients, 'warm-up': warmUp } = options;
+const threads = options.threads ?? availableParallelism();
 const models = options.model.length > 0 ? options.model : ['models/switch-words'];
-const [starts, blocks, warmUp] = quick
-  ? [2, 2, 2]
-  : ['starts', 'blocks', 'warm-up'].map((name) => Number(options[name]));
-const [size, clients] = [Number(options.block), Number(options.clients)];
 if (!(starts >= 2)) throw new Error(`expected --starts to be 2 or more, found ${options.starts}`);
 
 const SYSTEMS = {
@@ -74,32 +55,19 @@ const texts = readFileSync(options.texts, 'utf8')
   .trim()
   .split('\n')
   .map((line) => JSON.parse(line).text);
-const bodyOf = (text) =>
-  task === undefined ? { prompt: text, max_tokens: Number(options.tokens) } : { task, input: text };
+const bodyOf = (text) => (task === undefined ? { prompt: text, max_tokens: tokens } : { task, input: text });
 const path = task === undefined ? '/v1/completions' : '/v1/classify';
 
 /** Records the routing of the texts that are asked, and of their answers. Returns the directory of the trace. */
 async function traceOf(model) {
-  const directory = mkdtempSync(join(tmpdir(), 'sida-prediction-'));
+  const directory = scratchDirectory();
   const asked = texts.slice(0, Math.min(texts.length, (warmUp + blocks) * size));
-  const common = ['--memory-budget', '100%', '--threads', options.threads];
   const out = join(directory, 'trace');
   if (task === undefined) {
     const data = join(directory, 'texts.jsonl');
     writeFileSync(data, asked.map((text) => JSON.stringify({ text })).join('\n'));
-    await sida([
-      'trace',
-      model,
-      '--data',
-      data,
-      '--template',
-      '{text}',
-      '--out',
-      out,
-      ...common,
-      '--max-new-tokens',
-      options.tokens,
-    ]);
+    const common = words`--template {text} --memory-budget 100% --threads ${threads} --max-new-tokens ${tokens}`;
+    await sida([...words`trace ${model} --data ${data} --out ${out}`, ...common]);
     return out;
   }
   const pack = join(directory, 'pack');
@@ -107,7 +75,7 @@ async function traceOf(model) {
   const { files, source } = await readManifest(pack);
   const { template, labels } = JSON.parse(readFileSync(join(model, 'sida.json'), 'utf8')).tasks[task];
   const work = {
-    ...{ flags: { model: pack, memoryBudget: '100%', threads: options.threads }, pack, labels, out },
+    ...{ flags: { model: pack, memoryBudget: '100%', threads: String(threads) }, pack, labels, out },
     ...{ fingerprint: hashOfFiles(files), weights: source.weights },
     texts: asked.map((text) => template.replace('{text}', text)),
   };
@@ -148,8 +116,6 @@ async function start(label, common, order) {
   }
 }
 
-const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-
 /** Time over that of `none`, less 1: mean and interval over the starts. */
 function slower(found, name) {
   const logs = found.map(({ none, [name]: own }) => mean(own.ms.map((ms, i) => Math.log(ms / none.ms[i]))));
@@ -157,18 +123,13 @@ function slower(found, name) {
   return { mean: Math.expm1(middle), low: Math.expm1(low), high: Math.expm1(high) };
 }
 
-/** Settings that were measured before stay, but for those measured again. */
-const file = resultFile('prediction', quick);
-const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).settings : [];
 const measured = [];
 const common = { task: task ?? 'completions', clients, starts, blocks, block: size };
-const keyOf = ({ model, budget, link, task: kind, clients: count }) =>
-  [model, budget, link, kind, count].join();
+const keyOf = ({ model, budget, link, task: kind, clients: count }) => [model, budget, link, kind, count].join();
 
 function keep(setting) {
   measured.push(setting);
-  const fresh = new Set(measured.map(keyOf));
-  const settings = [...before.filter((known) => !fresh.has(keyOf(known))), ...measured];
+  const settings = merged('prediction', 'settings', measured, keyOf, quick);
   writeResult(
     'prediction',
     {
@@ -186,9 +147,8 @@ for (const model of models) {
   const names = Object.keys(SYSTEMS);
   for (const budget of options['memory-budget'].split(',')) {
     for (const link of options.link.split(',')) {
-      const rate =
-        link === 'disk' ? ['--host-budget', '0'] : ['--host-budget', '100%', '--link-bandwidth', link];
-      const flags = ['--model', model, '--memory-budget', budget, '--threads', options.threads, ...rate];
+      const rate = link === 'disk' ? words`--host-budget 0` : words`--host-budget 100% --link-bandwidth ${link}`;
+      const flags = [...words`--model ${model} --memory-budget ${budget} --threads ${threads}`, ...rate];
       const found = [];
       for (let at = 0; at < starts; at += 1) {
         // Which server starts first changes, in case that matters.
@@ -206,5 +166,4 @@ for (const model of models) {
       for (const row of rows) console.log(JSON.stringify(row));
     }
   }
-  if (trace !== undefined) rmSync(dirname(trace), { recursive: true });
 }

@@ -1,7 +1,7 @@
 // What do quantized weights cost in accuracy? Every element type of experts and of dense weights, on a task of a model
 // of the repository, by the scoring of `sida eval`, all experts resident.
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { existsSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { convertCheckpoint } from '../../dist/checkpoint/converter.js';
 import { readTasks } from '../../dist/checkpoint/tasks.js';
@@ -12,22 +12,17 @@ import { intervalOf } from '../../dist/evaluation/paired-difference.js';
 import { corruptedSource, dataSource, readTextLines } from '../../dist/evaluation/sources.js';
 import { openEngine } from '../../dist/inference/open-engine.js';
 import { loadAddon } from '../../dist/native/addon.js';
-import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { optionsOf, scratchDirectory, writeResult } from '../dist/support/script.js';
+import { tokenizerOf } from '../dist/support/sst2.js';
 
 const HELP = `node bench/scripts/quantized-accuracy.mjs [--model models/switch-mini] [--task sst2] [--data DIR] [--limit N]
 node bench/scripts/quantized-accuracy.mjs --model models/switch-words --task category
 DIR holds mrpc/test.jsonl, multirc/validation.jsonl and its passages for a model of these tasks, and wikitext2/test.txt
 for perplexity by span corruption; N is their first lines only. The result is bench/results/quantized-accuracy-MODEL.json.`;
 
-const values = scriptOptions(HELP, {
-  model: 'models/switch-mini',
-  task: 'sst2',
-  data: undefined,
-  limit: undefined,
-});
-const { model: MODEL, task: TASK } = values;
+const values = optionsOf(HELP);
+const { model: MODEL, task: TASK, limit } = values;
 /** Inputs that come with the repository, by task. */
 const BUNDLED = {
   sst2: 'test/data/sst2-validation.jsonl',
@@ -56,7 +51,6 @@ function roundedActivations({ experts, dense, control }) {
 
 const addon = loadAddon();
 
-const limit = values.limit === undefined ? undefined : Number(values.limit);
 const at = (...parts) => join(values.data ?? '', ...parts);
 
 async function sources() {
@@ -76,10 +70,7 @@ async function sources() {
     }),
   };
   const { shape } = addon.inspectCheckpoint(MODEL);
-  const tokenizer = new Tokenizer(readFileSync(join(MODEL, 'tokenizer.json')), {
-    vocabSize: shape.vocabSize,
-    maxInputBytes: 1 << 24,
-  });
+  const tokenizer = tokenizerOf(MODEL, shape.vocabSize);
   const read = {};
   for (const [task, { file, joins = {} }] of Object.entries(files)) {
     if (tasks[task] === undefined) continue;
@@ -133,40 +124,36 @@ function compare(inputs, scores, reference) {
   };
 }
 
-const work = mkdtempSync(join(tmpdir(), 'sida-bench-'));
-try {
-  const data = await sources();
-  const references = {};
-  const runs = [];
-  for (const { experts, dense, activations = 'f32', control } of SETUPS) {
-    const name = `${formatName(experts)}, dense ${formatName(dense)}, activations ${activations}${control === undefined ? '' : `, ${control}`}`;
-    const out = join(work, 'pack');
-    await convertCheckpoint({ model: MODEL, out, experts, dense });
-    if (control === 'experts of zeros') silenceExperts(join(out, 'experts.sida'));
-    const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
-    const score = (input) => runExact(engine, input).scores;
-    const tasks = {};
-    for (const [task, inputs] of Object.entries(data)) {
-      const scores = inputs.map(score);
-      references[task] ??= scores;
-      const labelled = inputs[0].label !== undefined;
-      tasks[task] = labelled ? compare(inputs, scores, references[task]) : perplexityOf(inputs, scores);
-      console.error(`${name}: ${task} ${JSON.stringify(tasks[task])}`);
-    }
-    const { slot, expertBytes, dense: denseBytes } = engine.plan;
-    const bytes = { expertBlockBytes: slot, expertBytes, denseBytes };
-    runs.push({ experts, dense, activations, ...(control !== undefined && { control }), ...bytes, tasks });
-    engine.close();
-    rmSync(out, { recursive: true });
+const work = scratchDirectory();
+const data = await sources();
+const references = {};
+const runs = [];
+for (const { experts, dense, activations = 'f32', control } of SETUPS) {
+  const name = `${formatName(experts)}, dense ${formatName(dense)}, activations ${activations}${control === undefined ? '' : `, ${control}`}`;
+  const out = join(work, 'pack');
+  await convertCheckpoint({ model: MODEL, out, experts, dense });
+  if (control === 'experts of zeros') silenceExperts(join(out, 'experts.sida'));
+  const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
+  const score = (input) => runExact(engine, input).scores;
+  const tasks = {};
+  for (const [task, inputs] of Object.entries(data)) {
+    const scores = inputs.map(score);
+    references[task] ??= scores;
+    const labelled = inputs[0].label !== undefined;
+    tasks[task] = labelled ? compare(inputs, scores, references[task]) : perplexityOf(inputs, scores);
+    console.error(`${name}: ${task} ${JSON.stringify(tasks[task])}`);
   }
-  const result = {
-    question: 'What do quantized weights cost in accuracy?',
-    ...scriptProvenance(),
-    model: basename(MODEL),
-    task: TASK,
-    runs,
-  };
-  writeResult(`quantized-accuracy-${result.model}`, result);
-} finally {
-  rmSync(work, { recursive: true, force: true });
+  const { slot, expertBytes, dense: denseBytes } = engine.plan;
+  const bytes = { expertBlockBytes: slot, expertBytes, denseBytes };
+  runs.push({ experts, dense, activations, ...(control !== undefined && { control }), ...bytes, tasks });
+  engine.close();
+  rmSync(out, { recursive: true });
 }
+const result = {
+  question: 'What do quantized weights cost in accuracy?',
+  ...scriptProvenance(),
+  model: basename(MODEL),
+  task: TASK,
+  runs,
+};
+writeResult(`quantized-accuracy-${result.model}`, result);

@@ -1,16 +1,17 @@
 // How far are quotes off? Each answer carries the quote that was made before it ran: answers of known length, quiet and
 // beside other clients, over budgets. Seconds are those of queue and engine, without HTTP.
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { resultFile, scriptOptions, writeResult } from '../dist/support/script.js';
+import { merged, optionsOf, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
 import { quantile } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/quotes.mjs --model DIR [options]
-  --memory-budget LIST   10%,25%,50%,75%
-  --clients LIST         0,3: clients beside the one that is measured
-  --texts FILE           lines of JSON with a "text", which prompts are joined from
+const HELP = `node bench/scripts/quotes.mjs [options]
+  --model DIR            what is served
+  --memory-budget 10%,25%,50%,75%
+  --clients 0,3          clients beside the one that is measured
+  --texts models/switch-words/words/known-held-out.jsonl  lines of JSON with a "text", which prompts are joined from
   --ids N                for a model without a tokenizer: prompts of ids below N in place of texts
   --name NAME            of the model in the result
   --warm-up 40 --requests 60
@@ -18,27 +19,12 @@ const HELP = `node bench/scripts/quotes.mjs --model DIR [options]
   --words 4,12,32,64     words of prompts, in turn
   --end 0,1,4            ids of end tokens, which are forbidden, so that answers have these lengths
   --serve FLAGS          more flags of the server
-  --quick                few requests; the result goes to build/`;
+  --quick (--warm-up 8 --requests 8)  the result goes to build/`;
 
-const options = scriptOptions(HELP, {
-  model: undefined,
-  'memory-budget': '10%,25%,50%,75%',
-  clients: '0,3',
-  texts: 'models/switch-words/words/known-held-out.jsonl',
-  ids: undefined,
-  name: undefined,
-  'warm-up': '40',
-  requests: '60',
-  tokens: '4,8,16,32',
-  words: '4,12,32,64',
-  end: '0,1,4',
-  serve: '',
-  quick: false,
-});
-const { quick, model } = options;
+const options = optionsOf(HELP);
+const { quick, model, 'warm-up': warmUp, requests, serve = '' } = options;
 if (model === undefined) throw new Error('expected --model DIR');
-const numbers = (list) => list.split(',').map(Number);
-const [warmUp, requests] = quick ? [8, 8] : [Number(options['warm-up']), Number(options.requests)];
+const numbers = (list) => String(list).split(',').map(Number);
 const [tokens, lengths] = [numbers(options.tokens), numbers(options.words)];
 const words = readFileSync(options.texts, 'utf8')
   .trim()
@@ -49,8 +35,7 @@ const words = readFileSync(options.texts, 'utf8')
 function bodyOf(at) {
   const count = lengths[Math.floor(at / tokens.length) % lengths.length];
   const pick = (i, of) => (at * 131 + i * 17 + i * i) % of;
-  const ids =
-    options.ids && Array.from({ length: count }, (_, i) => 5 + 7 * pick(i, Number(options.ids) / 8));
+  const ids = options.ids && Array.from({ length: count }, (_, i) => 5 + 7 * pick(i, Number(options.ids) / 8));
   const text = Array.from({ length: count }, (_, i) => words[pick(i, words.length)]).join(' ');
   return {
     prompt: ids ?? text,
@@ -89,22 +74,19 @@ const off = (actual, quoted) => Math.abs(actual - quoted) / Math.max(actual, quo
 const rounded = (value) => Number(value.toPrecision(4));
 /** Models that were measured before stay. */
 function keep() {
-  const file = resultFile('quotes', quick);
-  const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).models : [];
   const measured = { model: options.name ?? basename(model), ...scriptProvenance(), rows };
-  const models = [...before.filter(({ model: name }) => name !== measured.model), measured];
+  const models = merged('quotes', 'models', [measured], ({ model: name }) => name, quick);
   writeResult('quotes', { question: 'How far are quotes off?', models }, quick);
 }
 
 const rows = [];
 for (const budget of options['memory-budget'].split(',')) {
-  const flags = ['--prefix-cache', 'off', ...options.serve.split(' ').filter(Boolean)];
+  const flags = ['--prefix-cache', 'off', ...serve.split(' ').filter(Boolean)];
   const server = await ServeProcess.start(['--model', model, '--memory-budget', budget, ...flags]);
   try {
     for (const others of numbers(options.clients)) {
       const answers = await measure(server, others);
-      const ratios = (actual, quoted) =>
-        answers.map((each) => rounded(actual(each) / Math.max(1e-9, quoted(each))));
+      const ratios = (actual, quoted) => answers.map((each) => rounded(actual(each) / Math.max(1e-9, quoted(each))));
       const sum = (of) => answers.reduce((total, each) => total + of(each), 0);
       const row = {
         ...{ budget, others, answers: answers.length },
@@ -139,8 +121,7 @@ for (const budget of options['memory-budget'].split(',')) {
           ),
         ),
         within: answers.filter(({ seconds, quote }) => seconds <= quote.seconds.p90).length / answers.length,
-        bytesWithin:
-          answers.filter(({ bytes, quote }) => bytes <= quote.bytes_moved.p90).length / answers.length,
+        bytesWithin: answers.filter(({ bytes, quote }) => bytes <= quote.bytes_moved.p90).length / answers.length,
         secondsRatios: ratios(
           ({ seconds }) => seconds,
           ({ quote }) => quote.seconds.p50,

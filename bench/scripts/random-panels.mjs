@@ -194,8 +194,7 @@ export function panelBytes(k, { dtype, group = 32 }) {
 /** A matrix of `n` outputs and `k` inputs in panels. */
 export function randomMatrix(random, [n, k], format, std) {
   const stride = panelBytes(k, format);
-  const fill =
-    { f32: fillF32, bf16: fillNormal, bf16c: fillNormal, int8: fillInt8 }[format.dtype] ?? fillGroups;
+  const fill = { f32: fillF32, bf16: fillNormal, bf16c: fillNormal, int8: fillInt8 }[format.dtype] ?? fillGroups;
   const bytes = new Uint8Array(Math.ceil(n / COLUMNS) * stride);
   for (let row = 0; row < n; row += COLUMNS) {
     const panel = bytes.subarray((row / COLUMNS) * stride, (row / COLUMNS + 1) * stride);

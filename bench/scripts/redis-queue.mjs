@@ -3,9 +3,7 @@
 // computing, as those of other machines do for this one. Then how long a quiet key waits beside a flood of another.
 import { fork, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
@@ -13,20 +11,19 @@ import { pino } from 'pino';
 import { QueueWorker } from '../../dist/queue/redis/queue-worker.js';
 import { RedisQueue } from '../../dist/queue/redis/redis-queue.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { freePort } from '../dist/support/serve-process.js';
 import { median, medians } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/redis-queue.mjs [--jobs 2000] [--repeats 5] [--quick]
+const HELP = `node bench/scripts/redis-queue.mjs [--jobs 2000] [--repeats 5] [--quick (--jobs 200 --repeats 1)]
 Needs redis-server. Commands and processor time of Redis for each job, the latency of one job at a time,
 and the jobs a second with 64 clients. Then jobs a second with 1, 2 and 4 workers in processes of their own, each with
 passes of up to 4 jobs and 20 ms, which leave the cores free; the workers share one core, server and Redis another.
 Then the wait of a key that asks for one job at a time beside 400 jobs of another key. The result is
 bench/results/redis-queue.json.`;
 
-const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false, worker: '' });
-const jobs = options.quick ? 200 : Number(options.jobs);
-const repeats = options.quick ? 1 : Number(options.repeats);
+const [WORKER, url] = process.argv.slice(2);
+const { jobs, repeats, quick } = WORKER === 'worker' ? {} : optionsOf(HELP);
 const CLIENTS = 64;
 const FLOOD = 400;
 const QUEUE = 'bench';
@@ -78,20 +75,8 @@ function passes() {
 
 async function redisServer() {
   const port = await freePort();
-  const directory = mkdtempSync(join(tmpdir(), 'sida-bench-redis-'));
-  const flags = [
-    '--port',
-    port,
-    '--bind',
-    '127.0.0.1',
-    '--dir',
-    directory,
-    '--save',
-    '',
-    '--appendonly',
-    'yes',
-  ];
-  const child = spawn('redis-server', flags.map(String), { stdio: 'ignore' });
+  const flags = words`--port ${port} --bind 127.0.0.1 --dir ${scratchDirectory()} --save ${''} --appendonly yes`;
+  const child = spawn('redis-server', flags, { stdio: 'ignore' });
   const client = new Redis(`redis://127.0.0.1:${port}`, { retryStrategy: () => 25 });
   client.on('error', () => undefined);
   await client.ping();
@@ -100,7 +85,6 @@ async function redisServer() {
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill('SIGKILL');
     await ended;
-    rmSync(directory, { recursive: true, force: true });
   };
   return { url: `redis://127.0.0.1:${port}`, pid: child.pid, client, end };
 }
@@ -164,7 +148,7 @@ async function replicas(count) {
   const redis = await redisServer();
   for (const pid of [process.pid, redis.pid]) pin(pid, FIRST);
   const own = fileURLToPath(import.meta.url);
-  const workers = Array.from({ length: count }, () => fork(own, ['--worker', redis.url]));
+  const workers = Array.from({ length: count }, () => fork(own, ['worker', redis.url]));
   await Promise.all(workers.map((worker) => new Promise((started) => worker.once('message', started))));
   for (const { pid } of workers) pin(pid, SECOND);
   const queue = await queueOf(redis.url);
@@ -199,8 +183,8 @@ async function neighbour() {
   return { aloneMs, quietMs: median(quiet), floodMs };
 }
 
-if (options.worker !== '') {
-  workerOf(options.worker, passes());
+if (WORKER === 'worker') {
+  workerOf(url, passes());
   process.send('started');
 } else {
   const runs = [];
@@ -216,6 +200,6 @@ if (options.worker !== '') {
   const workers = counts.map((count, at) => ({ workers: count, ...medians(scaled[at]) }));
   const about = { question, ...scriptProvenance(), jobs, repeats, clients: CLIENTS, pass: PASS };
   const result = { ...about, ...medians(runs), workers, flood: { jobs: FLOOD, ...medians(neighbours) } };
-  writeResult('redis-queue', result, options.quick);
+  writeResult('redis-queue', result, quick);
   console.log(JSON.stringify(result, null, 1));
 }

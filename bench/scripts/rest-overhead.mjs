@@ -1,13 +1,12 @@
 // What does the way over REST add to the engine's own time? `sida serve` on loopback with switch-mini resident,
 // SST-2 sentences, one to a request; clients in a process of their own, which shares the cores with the server.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { convertCheckpoint } from '../../dist/checkpoint/converter.js';
 import { LineProcess } from '../dist/support/line-process.js';
 import { MINI_DIRECTORY, SCRIPTS } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { nameOfSpeed, scriptOptions, writeResult } from '../dist/support/script.js';
+import { nameOfSpeed, optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
 import { sst2Texts } from '../dist/support/sst2.js';
 import { median, medians, quantile } from '../dist/support/statistics.js';
@@ -20,24 +19,15 @@ const HELP = `node bench/scripts/rest-overhead.mjs [options]
   --rounds 10            one client, many clients and the bare engine in turn
   --batch-wait 2         --batch-wait-ms of the server; a list makes a comparison each
   --threads N
-  --quick                fewer requests, one round; the result goes to build/
+  --quick (--requests 100 --rounds 1)  the result goes to build/
 Engine time is what the server itself reports of the same request (x-inference-time: from the moment the inference
 thread takes the batch up to its last native pass). The bare engine is the native engine in a loop over the same token
 ids, at one sentence a batch and at the mean batch that the server made for many clients.
 The result is bench/results/rest-overhead.json, with AMX rest-overhead-amx.json.`;
 
-const options = scriptOptions(HELP, {
-  requests: undefined,
-  clients: '32',
-  rounds: undefined,
-  'batch-wait': '2',
-  threads: String(availableParallelism()),
-  quick: false,
-});
-const { quick, threads } = options;
-const requests = Number(options.requests ?? (quick ? 100 : 300));
-const rounds = Number(options.rounds ?? (quick ? 1 : 10));
-const clients = Number(options.clients);
+const options = optionsOf(HELP);
+const { quick, requests, rounds, clients } = options;
+const threads = options.threads ?? availableParallelism();
 const many = 4 * requests;
 const BUDGET = '100%';
 
@@ -46,36 +36,21 @@ const p50 = (list) => quantile(list, 0.5);
 
 /** Requests of the given number of clients, with what the server counted meanwhile. */
 async function serveRound(server, client, clientCount, requestCount) {
-  const counters = async () => {
-    const metrics = await server.metrics();
-    return ['sida_batches_total', 'sida_pass_seconds_total'].map((name) => metrics.get(name));
-  };
-  const before = await counters();
+  const batches = async () => (await server.metrics()).get('sida_batches_total');
+  const before = await batches();
   const cpu = server.cpu();
-  const asked = {
-    port: server.port,
-    path: '/v1/classify',
-    bodies,
-    clients: clientCount,
-    requests: requestCount,
-  };
-  const { answers, ...rest } = await client.ask(asked);
-  const [latencyMs, inferenceMs, queueMs] = ['ms', 'inferenceMs', 'queueMs'].map((name) =>
-    answers.map((answer) => answer[name]),
-  );
+  const asked = { port: server.port, path: '/v1/classify', bodies };
+  const { answers, ...rest } = await client.ask({ ...asked, clients: clientCount, requests: requestCount });
+  const [latencyMs, inferenceMs] = ['ms', 'inferenceMs'].map((name) => answers.map((answer) => answer[name]));
   const { apiMs, engineMs } = server.cpu();
-  const after = await counters();
+  const after = await batches();
   return {
     perSecond: (1000 * requestCount) / rest.wallMs,
     latencyP50Ms: p50(latencyMs),
-    latencyP99Ms: quantile(latencyMs, 0.99),
     inferenceP50Ms: p50(inferenceMs),
-    queueP50Ms: p50(queueMs),
     // Of each request its own, then the median: what the way added.
     overheadP50Ms: p50(latencyMs.map((ms, i) => ms - inferenceMs[i])),
-    overheadWithoutQueueP50Ms: p50(latencyMs.map((ms, i) => ms - inferenceMs[i] - queueMs[i])),
-    batch: requestCount / (after[0] - before[0]),
-    passMsPerRequest: (1000 * (after[1] - before[1])) / requestCount,
+    batch: requestCount / (after - before),
     // CPU time, all threads: what the others take the engine cannot have.
     clientCpuMs: rest.cpuMs / requestCount,
     apiCpuMs: (apiMs - cpu.apiMs) / requestCount,
@@ -94,13 +69,17 @@ async function bareRound(bare, batch, requestCount) {
 }
 
 async function measure(pack, batchWait) {
-  const config = engineConfig({ model: pack, memoryBudget: BUDGET, predictor: 'none', threads });
+  const config = engineConfig({
+    model: pack,
+    memoryBudget: BUDGET,
+    predictor: 'none',
+    threads: String(threads),
+  });
   const given = JSON.stringify({ config, pack });
   const bare = new LineProcess('the bare engine', 'node', [`${SCRIPTS}rest/bare-engine.mjs`, given]);
   const client = new LineProcess('the clients', 'node', [`${SCRIPTS}rest/clients.mjs`]);
-  // biome-ignore format: a command line
-  const server = await ServeProcess.start(['--model', pack, '--memory-budget', BUDGET, '--predictor', 'none', '--threads', threads,
-    '--batch-wait-ms', batchWait]);
+  const flags = words`--model ${pack} --memory-budget ${BUDGET} --predictor none --threads ${threads}`;
+  const server = await ServeProcess.start([...flags, '--batch-wait-ms', batchWait]);
   try {
     const parts = { one: [], many: [], bareOne: [], bareMany: [] };
     await serveRound(server, client, 1, requests);
@@ -114,9 +93,7 @@ async function measure(pack, batchWait) {
       parts.bareMany.push(await bareRound(bare, Math.max(1, Math.round(batch)), many));
       progress.step();
     }
-    const result = Object.fromEntries(
-      Object.entries(parts).map(([name, samples]) => [name, medians(samples)]),
-    );
+    const result = Object.fromEntries(Object.entries(parts).map(([name, samples]) => [name, medians(samples)]));
     return {
       batchWaitMs: Number(batchWait),
       ...result,
@@ -128,23 +105,15 @@ async function measure(pack, batchWait) {
   }
 }
 
-const dir = mkdtempSync(join(tmpdir(), 'sida-rest-'));
-try {
-  const pack = join(dir, 'switch-mini');
-  await convertCheckpoint({ model: MINI_DIRECTORY, out: pack, experts: 'auto', dense: 'auto' });
-  const about = {
-    question: "What does the way over REST add to the engine's own time?",
-    ...scriptProvenance(),
-    threads: Number(threads),
-    clients,
-    requests,
-    rounds,
-  };
-  const runs = [];
-  for (const batchWait of options['batch-wait'].split(',')) {
-    runs.push(await measure(pack, batchWait));
-    writeResult(nameOfSpeed('rest-overhead', about.isa), { ...about, runs }, quick);
-  }
-} finally {
-  rmSync(dir, { recursive: true, force: true });
+const pack = join(scratchDirectory(), 'switch-mini');
+await convertCheckpoint({ model: MINI_DIRECTORY, out: pack, experts: 'auto', dense: 'auto' });
+const about = {
+  question: "What does the way over REST add to the engine's own time?",
+  ...scriptProvenance(),
+  ...{ threads, clients, requests, rounds },
+};
+const runs = [];
+for (const batchWait of String(options['batch-wait']).split(',')) {
+  runs.push(await measure(pack, batchWait));
+  writeResult(nameOfSpeed('rest-overhead', about.isa), { ...about, runs }, quick);
 }

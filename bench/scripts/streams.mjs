@@ -2,14 +2,13 @@
 // clients in a process of their own, which shares the cores with the server. With all experts resident, the bare
 // engine generates as many tokens after the same prompts, with as many sequences at a time. With fewer, experts come
 // from disk.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { convertCheckpoint } from '../../dist/checkpoint/converter.js';
 import { LineProcess } from '../dist/support/line-process.js';
 import { SCRIPTS } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { nameOfSpeed, scriptOptions, writeResult } from '../dist/support/script.js';
+import { nameOfSpeed, optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
 import { sst2Texts } from '../dist/support/sst2.js';
 import { mean, medians, quantile } from '../dist/support/statistics.js';
@@ -26,28 +25,13 @@ const HELP = `node bench/scripts/streams.mjs [options]
   --activations f32      of the server and of the bare engine
   --rounds 5             server and bare engine in turn
   --threads N
-  --quick                one round of 4 streams; the result goes to build/
+  --quick (--streams 4 --rounds 1)  the result goes to build/
   --save NAME            of the result: streams, or of a pack streams-pack
 Processor times count all threads of a process. The result is bench/results/NAME.json, with AMX NAME-amx.json.`;
 
-const options = scriptOptions(HELP, {
-  model: 'models/olmoe-mini',
-  pack: undefined,
-  'memory-budget': '100%',
-  clients: '1,4,8,16',
-  streams: undefined,
-  'max-tokens': '64',
-  activations: 'f32',
-  rounds: undefined,
-  threads: String(availableParallelism()),
-  save: undefined,
-  quick: false,
-});
-const { quick, model, threads, activations } = options;
-const streams = Number(options.streams ?? (quick ? 4 : 32));
-const rounds = Number(options.rounds ?? (quick ? 1 : 5));
-const maxTokens = Number(options['max-tokens']);
-const budget = options['memory-budget'];
+const options = optionsOf(HELP);
+const { quick, model, activations, streams, rounds, 'max-tokens': maxTokens, 'memory-budget': budget } = options;
+const threads = String(options.threads ?? availableParallelism());
 const resident = budget === '100%';
 
 const DRAWN_TOKENS = 32;
@@ -75,20 +59,9 @@ async function promptsOf(server) {
 
 async function measure(pack) {
   // No stream may find the pages of an earlier round.
-  const own = [
-    '--memory-budget',
-    budget,
-    '--host-budget',
-    '0',
-    '--threads',
-    threads,
-    '--activations',
-    activations,
-    '--kv',
-    'f32',
-  ];
-  const flags = ['--model', pack, ...own, '--prefix-cache', 'off'];
-  const server = await ServeProcess.start(flags);
+  const own = words`--memory-budget ${budget} --host-budget 0 --threads ${threads} --activations ${activations}`;
+  const flags = words`--model ${pack} --kv f32 --prefix-cache off`;
+  const server = await ServeProcess.start([...flags, ...own]);
   const client = new LineProcess('the clients', 'node', [`${SCRIPTS}rest/clients.mjs`]);
   const config = engineConfig({ model: pack, memoryBudget: budget, threads, activations });
   const given = JSON.stringify({ config, pack });
@@ -147,28 +120,16 @@ async function measure(pack) {
   }
 }
 
-const dir = mkdtempSync(join(tmpdir(), 'sida-streams-'));
-try {
-  const pack = options.pack ?? join(dir, basename(model));
-  if (options.pack === undefined)
-    await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
-  const runs = await measure(pack);
-  const result = {
-    question: 'How fast are streamed generations, and what does the server take from the engine?',
-    ...scriptProvenance(),
-    ...{
-      model: basename(options.pack ?? model),
-      budget,
-      activations,
-      threads: Number(threads),
-      streams,
-      maxTokens,
-      rounds,
-      runs,
-    },
-  };
-  const name = options.save ?? (options.pack === undefined ? 'streams' : 'streams-pack');
-  writeResult(nameOfSpeed(name, result.isa), result, quick);
-} finally {
-  rmSync(dir, { recursive: true, force: true });
-}
+const pack = options.pack ?? join(scratchDirectory(), basename(model));
+if (options.pack === undefined) await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
+const runs = await measure(pack);
+const result = {
+  question: 'How fast are streamed generations, and what does the server take from the engine?',
+  ...scriptProvenance(),
+  ...{
+    ...{ model: basename(options.pack ?? model), budget, activations, threads: Number(threads) },
+    ...{ streams, maxTokens, rounds, runs },
+  },
+};
+const name = options.save ?? (options.pack === undefined ? 'streams' : 'streams-pack');
+writeResult(nameOfSpeed(name, result.isa), result, quick);

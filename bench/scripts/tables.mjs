@@ -1,8 +1,9 @@
 // Writes the pages of bench/results/, and the tables between <!-- table NAME --> and <!-- end --> of README.md, docs/
 // and the models' cards, all from the results.
 //   node bench/scripts/tables.mjs
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { renderSvg } from '../dist/report/charts.js';
+import { sectionParts } from '../dist/report/report.js';
 import { benchSections, benchTables } from './tables/bench.mjs';
 import { gpuTables } from './tables/gpus.mjs';
 import { machineTables, quotesChart } from './tables/machines.mjs';
@@ -15,6 +16,7 @@ const tables = { ...benchTables, ...paperTables, ...machineTables, ...gpuTables,
 const PAGES = {
   replay: ['Policies over recorded routing, beside Belady’s rule', ['replay-short', 'replay-misses']],
   gating: ['Static and dynamic gating, Expert Buffering', ['gating']],
+  collectives: ['Collectives of an MoE layer, and placement of experts', ['collectives', 'placement']],
   dependency: ['How much a token’s expert depends on the other tokens', ['dependency']],
   'pass-parts': ['What a pass spends its time on', ['pass-parts']],
   'active-experts': ['Time of a layer by active experts', ['active-experts']],
@@ -36,27 +38,16 @@ const CHARTS = 'bench/results/charts';
 
 for (const [name, [title, own]] of Object.entries(PAGES)) {
   const parts = own.map((table) => tables[table]()).filter((part) => part !== '');
-  if (parts.length > 0)
-    writeFileSync(`bench/results/${name}.md`, `${[`# ${title}`, NOTE, ...parts].join('\n\n')}\n`);
+  if (parts.length > 0) writeFileSync(`bench/results/${name}.md`, `${[`# ${title}`, NOTE, ...parts].join('\n\n')}\n`);
 }
 
 writeFileSync('docs/pictures/memory.svg', await renderSvg(memoryChart()));
 
-rmSync(CHARTS, { recursive: true, force: true });
-mkdirSync(CHARTS, { recursive: true });
-writeFileSync(`${CHARTS}/quotes.svg`, await renderSvg(quotesChart()));
-const page = ['# Systems under memory budgets: `sida bench`', NOTE];
 // Of the tables of all systems those over several budgets; a run's own report.md has the others.
 const shown = benchSections.filter(({ id, chart }) => !id.startsWith('systems-') || chart !== undefined);
-for (const section of shown) {
-  page.push(`## ${section.title}`);
-  if (section.chart !== undefined) {
-    writeFileSync(`${CHARTS}/${section.id}.svg`, await renderSvg(section.chart));
-    page.push(`![${section.title}](charts/${section.id}.svg)`);
-  }
-  page.push(tables[`bench-${section.id}`]());
-}
+const page = ['# Systems under memory budgets: `sida bench`', NOTE, ...(await sectionParts(shown, CHARTS))];
 writeFileSync('bench/results/systems.md', `${page.join('\n\n')}\n`);
+writeFileSync(`${CHARTS}/quotes.svg`, await renderSvg(quotesChart()));
 
 const MARKED = /(?<=<!-- table ([\w-]+) -->\n)[\s\S]*?(?=<!-- end -->)/g;
 const docs = readdirSync('docs', { recursive: true }).filter((name) => name.endsWith('.md'));
@@ -64,8 +55,7 @@ const cards = ['switch-mini', 'switch-words'].map((model) => `models/${model}/RE
 for (const file of ['README.md', ...docs.map((name) => `docs/${name}`), ...cards]) {
   const before = readFileSync(file, 'utf8');
   const filled = before.replace(MARKED, (_, name) => {
-    if (tables[name] === undefined)
-      throw new Error(`${file} asks for a table "${name}", which no result makes`);
+    if (tables[name] === undefined) throw new Error(`${file} asks for a table "${name}", which no result makes`);
     return `${tables[name]()}\n`;
   });
   if (filled !== before) writeFileSync(file, filled);

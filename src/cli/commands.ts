@@ -19,6 +19,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     about: 'Run jobs of servers that share a queue in Redis',
     load: async () => (await import('./worker.js')).workerCommand(),
   },
+  experts: {
+    takes: '[options] <model>',
+    about: "Hold a share of a model's experts and compute them for servers on other machines",
+    load: async () => (await import('./experts.js')).expertsCommand(),
+  },
   ask: {
     takes: '[options] [model] [words...]',
     about: 'Ask a model one question and print its answer',

@@ -36,6 +36,11 @@ export function engineConfig(options: EngineOptions): EngineConfig {
       `The "--predictor" option names ${JSON.stringify(predictor)}, which does not exist: name a directory of \`sida train\`, auto or none`,
     );
   }
+  if (options.expertPeers !== undefined && options.device !== 'cpu') {
+    throw new UsageError(
+      `The "--expert-peers" option needs the cpu device, and "--device" is ${options.device}: leave one of them out`,
+    );
+  }
   const own = Object.fromEntries(ENGINE_OPTION_NAMES.map((name) => [name, options[name]])) as EngineOptions;
   const { group: _, ...rest } = own;
   return { ...rest, ...weightChoices(own) };

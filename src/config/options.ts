@@ -20,6 +20,8 @@ type Unset =
   | 'allowedOrigins'
   | 'apiKey'
   | 'apiKeys'
+  | 'expertPeers'
+  | 'peerKey'
   | 'connectionsPerAddress'
   | 'firstTokenP95'
   | 'group'

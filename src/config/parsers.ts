@@ -207,6 +207,17 @@ export const address: Parser<string> = (value) => {
   return host;
 };
 
+/** Host and port, as in `10.0.0.6:7500` or `[::1]:7500`. */
+export function hostAndPort(leastPort: number): Parser<{ host: string; port: number }> {
+  return (value) => {
+    const match = /^(\[.*\]|[^[\]:]+):(\d{1,5})$/.exec(value.trim());
+    const port = Number(match?.[2] ?? Number.NaN);
+    if (match === null || !(port >= leastPort && port <= 65535))
+      throw new Expected('a host and a port', '10.0.0.6:7500');
+    return { host: address(match[1]!), port };
+  };
+}
+
 /** Whether only this machine can reach `host`. */
 export function isLoopback(host: string): boolean {
   return (

@@ -16,7 +16,7 @@ import { Expected, isLoopback, type Parser } from './parsers.js';
 export class UsageError extends Error {}
 
 /** Options whose values never appear in messages, and that only a private configuration file may hold. */
-const SECRET_FLAGS = ['api-key', 'redis'];
+const SECRET_FLAGS = ['api-key', 'peer-key', 'redis'];
 
 const MOST_CONFIG_BYTES = 1 << 20;
 

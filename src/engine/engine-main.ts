@@ -47,6 +47,7 @@ import type { TokenizerLimits } from '../text/tokenizer.js';
 import { startThreads } from './engine-threads.js';
 import type { InferenceLink } from './inference-link.js';
 import { type EngineLimits, JobRunner } from './job-runner.js';
+import { PeerLog, peerIdentityOf } from './peer-log.js';
 import { predictorChoice } from './predictor-choice.js';
 import { TokenizerLink } from './tokenizer-link.js';
 
@@ -98,6 +99,7 @@ async function open(): Promise<void> {
     config: sizedBy(config, sizes),
     pack,
     weights: identity.weights,
+    peerIdentity: peerIdentityOf(fingerprint, sizes.activations),
     predictor: choice,
     onError: threadFailed,
   });
@@ -105,6 +107,7 @@ async function open(): Promise<void> {
   await checkSamePack(prepared);
   const { shape, formats, plan, usage, kvPageTokens } = opened;
   progress('load', 1, 1);
+  const peers = new PeerLog(usage.peers);
 
   const { maxBatchTokens, batchWaitMs: waitMs, prefixCache } = config;
   const [chosen, tokenizer] = await Promise.all([
@@ -160,7 +163,7 @@ async function open(): Promise<void> {
   hashBuilder.listen(onHashBuilder);
   inference.listen((message) => {
     if (message.type === 'grammar-stuck') grammars?.stuck(message);
-    else onInference(message, { jobs, quoter });
+    else onInference(message, { jobs, quoter, peers });
   });
   process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
   const hasTokenizer = tokenizer !== undefined;
@@ -254,7 +257,10 @@ function onHashBuilder(message: FromHashBuilder): void {
   if (message.type === 'warning') warnLines(message.message);
 }
 
-function onInference(message: FromInference, { jobs, quoter }: { jobs: JobRunner; quoter: Quoter }): void {
+function onInference(
+  message: FromInference,
+  { jobs, quoter, peers }: { jobs: JobRunner; quoter: Quoter; peers: PeerLog },
+): void {
   switch (message.type) {
     case 'control-reply':
     case 'control-error':
@@ -263,6 +269,7 @@ function onInference(message: FromInference, { jobs, quoter }: { jobs: JobRunner
     case 'counters': {
       const { counters, rates } = message;
       quoter.rates = rates;
+      peers.show(counters.usage.peers);
       // A job that was cancelled may still hold inputs until the inference thread has read so.
       const waitingInputs = Math.max(0, jobs.inputs - counters.inputsHeld);
       send({ type: 'counters', counters: { ...counters, waitingInputs, quotes: quoter.counts } });

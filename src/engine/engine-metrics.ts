@@ -1,6 +1,7 @@
 /** The engine's counters as metrics, read at each scrape. */
 import { Gauge, type Registry } from 'prom-client';
 import { recallWidths } from '../forecast/hit-ranks.js';
+import type { PeerLink } from '../native/addon-types.js';
 import { type Copied, copyCounters, copyGauges, copyLabelled } from '../observability/copied-metrics.js';
 import { COUNTERS } from '../protocol/counters.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
@@ -74,6 +75,23 @@ const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounter
   ['sida_host_budget_bytes', 'Limit of host tier bytes', (c) => c.usage.host.budgetBytes],
   ['sida_host_used_bytes', 'Host tier bytes in use', (c) => c.usage.host.usedBytes],
   ['sida_host_experts', 'Experts kept in the host tier', (c) => c.usage.host.experts],
+];
+
+/** Gauges, as the counts of a peer begin anew with the engine. */
+const PEER_FIGURES: [name: string, help: string, read: (peer: PeerLink) => number][] = [
+  ['sida_expert_peer_up', '1 while the expert peer is connected', ({ connected }) => (connected ? 1 : 0)],
+  ['sida_expert_peer_held', 'Experts that the peer holds', ({ held }) => held],
+  ['sida_expert_peer_experts', 'Experts that it computed since the engine started', ({ experts }) => experts],
+  [
+    'sida_expert_peer_failures',
+    'Requests to it without an answer since the engine started; their experts were loaded',
+    ({ failures }) => failures,
+  ],
+  [
+    'sida_expert_peer_bytes',
+    'Bytes that were sent to it and received since the engine started',
+    ({ sentBytes, receivedBytes }) => sentBytes + receivedBytes,
+  ],
 ];
 
 function windowPages({ usage }: EngineCounters, figure: 'pages' | 'pagesFree'): number {
@@ -168,6 +186,18 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
       return { ready, failed, abandoned, skipped };
     },
   );
+  for (const [name, help, read] of PEER_FIGURES) {
+    new Gauge({
+      name,
+      help,
+      labelNames: ['peer'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const peer of engine.counters?.usage.peers ?? []) this.set({ peer: peer.address }, read(peer));
+      },
+    });
+  }
   new Gauge({
     name: 'sida_predictor_up',
     help: '1 for the hash function that names experts; 0 with the function none when no predictor was asked for or it could not be opened',

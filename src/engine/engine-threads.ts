@@ -14,6 +14,7 @@ interface EngineThreadsOptions {
   pack: string;
   /** Identity of the model's weights. */
   weights: string;
+  peerIdentity: string;
   predictor: PredictorChoice | null;
   /** A thread has died. */
   onError: (error: Error, thread: string) => void;
@@ -31,7 +32,7 @@ export interface EngineThreads {
 
 /** Resolves once the model is open; the predictor may still be opening. Rejects if the model cannot be opened. */
 export async function startThreads(options: EngineThreadsOptions): Promise<EngineThreads> {
-  const { config, pack, weights, predictor, onError } = options;
+  const { config, pack, weights, peerIdentity, predictor, onError } = options;
   // A batch leaves the queue when it starts, before its pass is planned. The extra entry makes up for it.
   const queue = createQueue(config.queuedBatches + 1);
   const builderStats = new BuilderStats().buffer;
@@ -40,7 +41,13 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
     resident: new SharedFlag().buffer,
   };
   const { arrivals } = queue.consumer;
-  const inference = new InferenceLink({ ...shared, config, queue: queue.consumer, builderStats });
+  const inference = new InferenceLink({
+    ...shared,
+    config,
+    peerIdentity,
+    queue: queue.consumer,
+    builderStats,
+  });
   inference.worker.on('error', (error) => onError(error as Error, 'inference'));
   const opened = await inference.opened;
   const { shape: model } = opened;

@@ -30,7 +30,7 @@ const emit = (message: FromInference): void =>
     port.postMessage(message);
   });
 
-function engineOf({ config, pack }: InferenceThreadData): Engine {
+function engineOf({ config, pack, peerIdentity }: InferenceThreadData): Engine {
   return openEngine({
     ...batchLimits(config),
     pack,
@@ -40,6 +40,8 @@ function engineOf({ config, pack }: InferenceThreadData): Engine {
     linkLatency: config.linkLatencyMs / 1000,
     readDepth: config.readDepth,
     policy: config.policy,
+    ...(config.expertPeers !== undefined && { expertPeers: config.expertPeers, peerIdentity }),
+    ...(config.peerKey !== undefined && { peerKey: config.peerKey }),
   });
 }
 

@@ -21,6 +21,7 @@ import type {
   PackVerifier,
   PackWriter,
 } from './pack-types.js';
+import type { ExpertPeer, ExpertPeerOptions } from './peer-types.js';
 import type {
   Predictor,
   PredictorShape,
@@ -34,6 +35,7 @@ import type { WeightlessStore, WeightlessStoreOptions } from './store-types.js';
 export * from './engine-types.js';
 export type * from './gguf-types.js';
 export type * from './pack-types.js';
+export type * from './peer-types.js';
 export type * from './predictor-types.js';
 export type * from './profile-types.js';
 export type * from './store-types.js';
@@ -125,6 +127,13 @@ export interface NativeAddon {
   PackWriter: new (options: PackOptions) => PackWriter;
   PackVerifier: new (options: { checkpoint: string; pack: string }) => PackVerifier;
   Engine: new (options: EngineOptions) => Engine;
+  /**
+   * Opens a share of a pack's experts and listens. Throws budget_too_small with the bytes needed, and cannot_run when
+   * the address cannot be had.
+   */
+  ExpertPeer: new (
+    options: ExpertPeerOptions,
+  ) => ExpertPeer;
   WeightlessStore: new (options: WeightlessStoreOptions) => WeightlessStore;
   /** Opens the embedding of a packed model, of a checkpoint, or of a file that `save` wrote. */
   TokenEmbedding: new (

@@ -81,6 +81,34 @@ export interface MemoryPlan {
 export const EVICTION_POLICIES = ['farthest-next-use', 'lru', 'lfu', 'fifo', 'expert-buffering'] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICIES)[number];
 
+export interface PeerAddress {
+  /** Name or number. */
+  host: string;
+  port: number;
+}
+
+/** A server's connection to a peer. Counts since the engine started. */
+export interface PeerLink {
+  address: string;
+  connected: boolean;
+  /** Why it is not connected, or was not the last time. Empty when it always was. */
+  error: string;
+  /** Experts that it holds. */
+  held: number;
+  requests: number;
+  /** Experts that it computed. */
+  experts: number;
+  /** Requests without an answer; their experts were loaded. */
+  failures: number;
+  sentBytes: number;
+  receivedBytes: number;
+  /** Time that passes waited for it. */
+  waitNs: number;
+  /** As measured when it was connected. */
+  roundTripSeconds: number;
+  bytesPerSecond: number;
+}
+
 export interface EngineOptions extends BatchLimits {
   /** Directory of a packed model, which holds manifest.json. */
   pack: string;
@@ -101,6 +129,11 @@ export interface EngineOptions extends BatchLimits {
   readChunkBytes?: number;
   /** Which experts are evicted; default farthest-next-use. */
   policy?: EvictionPolicyName;
+  /** Expert peers, which compute experts that are not on the device; default none. Needs the cpu device. */
+  expertPeers?: readonly PeerAddress[];
+  /** What the peers must have, too. */
+  peerKey?: string;
+  peerIdentity?: string;
 }
 
 /**
@@ -212,12 +245,13 @@ export interface NativeBatch {
 }
 
 /** How a layer found an expert that it needed. An index is the value of an EXPERT_* constant. */
-export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand'] as const;
+export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand', 'peer'] as const;
 export const EXPERT_UNUSED = 0;
 export const EXPERT_RESIDENT = 1;
 export const EXPERT_PREFETCHED = 2;
 export const EXPERT_LATE = 3;
 export const EXPERT_ON_DEMAND = 4;
+export const EXPERT_PEER = 5;
 
 export interface RunStats {
   needed: number;
@@ -225,6 +259,8 @@ export interface RunStats {
   prefetched: number;
   late: number;
   onDemand: number;
+  /** Asked of a peer, which answered. */
+  peer: number;
   prefetchesBegun: number;
   /** Of those, prefetches for what routers named ahead. */
   prefetchesForeseen: number;
@@ -234,8 +270,9 @@ export interface RunStats {
   prefetchesWasted: number;
   /** Bytes transferred to the device. */
   bytesMoved: number;
-  /** Time that the pass waited for experts. */
+  /** Time that the pass waited for experts, and of it for answers of peers. */
   stallNs: number;
+  peerWaitNs: number;
   /** Reads that ended during the pass, and their bytes. A read may cover a part of an expert, or several experts. */
   diskReads: number;
   diskBytes: number;
@@ -386,6 +423,7 @@ export interface DeviceUsage {
   host: { budgetBytes: number; usedBytes: number; experts: number };
   /** How the expert file is read. A rate of 0 was not measured. */
   disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number };
+  peers: PeerLink[];
 }
 
 /** Not thread-safe: the same thread must open, use and close it. Calls block. */

@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { reasonOf } from './api.js';
 import { BudgetLog, heldBy } from './budget-log.js';
 import { budgetStep, size, slowerTimes } from './numbers.js';
+import { Peers } from './peers.js';
 import {
   adminRefused,
   chosenId,
@@ -11,7 +12,9 @@ import {
   isLoaded,
   measured,
   memory,
+  peers,
   setBudget,
+  totals,
   type Memory as Used,
 } from './server.js';
 
@@ -126,6 +129,7 @@ function Budget({ used }: { used: Used }) {
           Take what all experts need
         </button>
       </p>
+      {totals.value && <Peers peers={peers.value} found={totals.value} />}
       <BudgetLog />
       {failed.value !== '' && (
         <p class="error" role="alert">

@@ -14,6 +14,18 @@ export const seconds = (value: number) => `${value.toFixed(value < 10 ? 2 : 1)} 
 /** Of an odd number of values. */
 export const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]!;
 
+/** Experts that layers needed, by how they found them. */
+export interface Found {
+  resident: number;
+  prefetched: number;
+  late: number;
+  on_demand: number;
+  peer: number;
+}
+
+export const neededExperts = ({ resident, prefetched, late, on_demand, peer }: Found) =>
+  resident + prefetched + late + on_demand + peer;
+
 /** What the price of a budget is reckoned from, in bytes. */
 export interface BudgetCosts {
   budget: number;

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { BudgetAnswer, ExpertsEvent } from '../server/schemas/admin.js';
 import type { ModelsAnswer, ReadyAnswer } from '../server/schemas/service.js';
 import { ask, events, Refused, reasonOf, storeKey } from './api.js';
-import type { Measured } from './numbers.js';
+import { type Measured, neededExperts } from './numbers.js';
 
 type Listed = z.infer<typeof ModelsAnswer>['data'][number];
 /** A model that has been opened, so that all is known of it. */
@@ -14,8 +14,9 @@ export const chats = (listed: Listed) => isOpened(listed) && listed.chat;
 export const translates = (listed: Listed) => isOpened(listed) && listed.languages.length > 0;
 export const hasTasks = (listed: Listed) => isOpened(listed) && Object.keys(listed.tasks).length > 0;
 export type Memory = z.infer<typeof BudgetAnswer>['device'];
+export type Peer = NonNullable<z.infer<typeof BudgetAnswer>['peers']>[number];
 type Event = z.infer<typeof ExpertsEvent>;
-type Totals = Event['totals'];
+export type Totals = Event['totals'];
 export type RequestInFlight = Event['requests'][number];
 export type BudgetChange = NonNullable<Event['budget_changes']>[number];
 export type ExpertState = Event['experts'][number][2];
@@ -76,6 +77,8 @@ export interface Refusal {
 
 export const memory = signal<Memory | undefined>(undefined);
 export const diskRate = signal(0);
+export const peers = signal<Peer[]>([]);
+export const totals = signal<Totals | undefined>(undefined);
 export interface Layer {
   name: string;
   experts: Expert[];
@@ -189,7 +192,8 @@ export async function listModels(): Promise<void> {
 let followed = '';
 
 function forget(): void {
-  memory.value = recording.value = undefined;
+  memory.value = recording.value = totals.value = undefined;
+  peers.value = [];
   layers.value = [];
   samples.value = [];
   requests.value = [];
@@ -241,15 +245,16 @@ async function follow(signal: AbortSignal): Promise<void> {
   }
 }
 
-function take({ layers: names, experts, memory: used, totals, ...event }: Event): void {
+function take({ layers: names, experts, memory: used, ...event }: Event): void {
   const first = names !== undefined;
   if (first) layers.value = names.map((name) => ({ name, experts: [] }));
-  else record(experts, event.requests.length > 0, totals.passes > (last?.totals.passes ?? 0));
+  else record(experts, event.requests.length > 0, event.totals.passes > (totals.value?.passes ?? 0));
   requests.value = event.requests;
   if (event.budget_changes !== undefined) budgetChanges.value = event.budget_changes;
   change(layers.value, experts, first);
   memory.value = used;
-  sample(totals, first);
+  peers.value = event.peers ?? [];
+  sample(event.totals, first);
   expertsStamp.value += 1;
 }
 
@@ -299,16 +304,18 @@ function record(experts: Event['experts'], runs: boolean, ran: boolean): void {
 export const cancelRequest = (id: string) =>
   ask(`/admin/requests/${encodeURIComponent(id)}`, { method: 'DELETE' });
 
-let last: { totals: Totals; time: number } | undefined;
+/** When totals last came. */
+let lastTime = 0;
 let idle: ReturnType<typeof setTimeout> | undefined;
 
-function sample(totals: Totals, first: boolean): void {
+function sample(now: Totals, first: boolean): void {
   const time = Date.now() / 1000;
-  const before = first ? undefined : last;
-  last = { totals, time };
+  const before = first || totals.value === undefined ? undefined : { totals: totals.value, time: lastTime };
+  totals.value = now;
+  lastTime = time;
   // Nothing comes from an idle server.
   clearTimeout(idle);
-  const running = totals.active_sequences + totals.waiting_inputs;
+  const running = now.active_sequences + now.waiting_inputs;
   idle = setTimeout(() => {
     if (samples.value.length > 0)
       draw({ time: Date.now() / 1000, tokens: 0, bytes: 0, hits: Number.NaN, running });
@@ -318,14 +325,13 @@ function sample(totals: Totals, first: boolean): void {
   const paused = time - before.time > IDLE_MS / 1000;
   const span = paused ? BURST_SECONDS : Math.max(0.05, time - before.time);
   if (paused) draw({ time: time - span, tokens: 0, bytes: 0, hits: Number.NaN, running: 0 });
-  const grown = (name: keyof Totals) => Math.max(0, totals[name] - before.totals[name]);
-  const found = grown('resident') + grown('prefetched');
-  const needed = found + grown('late') + grown('on_demand');
+  const grown = (name: keyof Totals) => Math.max(0, now[name] - before.totals[name]);
+  const needed = neededExperts(now) - neededExperts(before.totals);
   draw({
     time,
     tokens: grown('generated_tokens') / span,
     bytes: grown('moved_bytes') / span,
-    hits: needed === 0 ? Number.NaN : (100 * found) / needed,
+    hits: needed > 0 ? (100 * (grown('resident') + grown('prefetched'))) / needed : Number.NaN,
     running,
   });
 }

@@ -52,6 +52,7 @@ const TABLE = {
   expertsPrefetched: foundCounter('prefetched', (s) => s.prefetched),
   expertsLate: foundCounter('late', (s) => s.late),
   expertsOnDemand: foundCounter('on_demand', (s) => s.onDemand),
+  expertsPeer: foundCounter('peer', (s) => s.peer),
   bytesMoved: counter(
     'sida_experts_moved_bytes_total',
     'Bytes of experts moved into the device',
@@ -71,6 +72,11 @@ const TABLE = {
     'sida_experts_stall_seconds_total',
     'Seconds passes waited for experts',
     (s) => s.stallNs / 1e9,
+  ),
+  peerWaitSeconds: counter(
+    'sida_expert_peer_wait_seconds_total',
+    'Of these, seconds passes waited for answers of expert peers',
+    (s) => s.peerWaitNs / 1e9,
   ),
   passSeconds: counter('sida_pass_seconds_total', 'Seconds spent in native passes', (s) => s.passNs / 1e9),
   prefetchesBegun: counter('sida_prefetches_total', 'Prefetches of experts begun', (s) => s.prefetchesBegun),

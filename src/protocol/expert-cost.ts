@@ -5,6 +5,8 @@ export interface ExpertCost {
   prefetched: number;
   late: number;
   on_demand: number;
+  /** Computed by an expert peer. */
+  peer: number;
   loaded: number;
   /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
   bytes: number;
@@ -32,6 +34,7 @@ export function noCost(topK: number): ExpertCost {
     prefetched: 0,
     late: 0,
     on_demand: 0,
+    peer: 0,
     loaded: 0,
     bytes: 0,
     stall_ms: 0,

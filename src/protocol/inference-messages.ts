@@ -54,6 +54,8 @@ export interface InferenceThreadData {
   queue: QueueEnd;
   /** Identity of the model's weights. */
   weights: string;
+  /** What expert peers must have, too. */
+  peerIdentity: string;
   /** The predictor of generations; null if they are not predicted. */
   predictor: PredictorChoice | null;
   /** Buffer of the predictor's BuilderStats. */

@@ -5,6 +5,7 @@ import type { PassForecast, TableRows } from '../forecast/pass-forecast.js';
 import {
   EXPERT_LATE,
   EXPERT_ON_DEMAND,
+  EXPERT_PEER,
   EXPERT_PREFETCHED,
   EXPERT_RESIDENT,
   type ModelShape,
@@ -136,6 +137,10 @@ export class JobCosts {
     cost.needed += 1;
     if (found === EXPERT_RESIDENT) {
       cost.resident += 1;
+      return;
+    }
+    if (found === EXPERT_PEER) {
+      cost.peer += 1;
       return;
     }
     if (found === EXPERT_PREFETCHED) cost.prefetched += 1;

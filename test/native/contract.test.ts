@@ -10,7 +10,7 @@ import { Interfaces, watched } from '../support/interfaces.js';
 import { addon, fresh, MINI, NO_TIERS, openEngine, packOf, passOf, REPO, root, thrown } from './fixture.js';
 import { embedding, savedPredictor, settings, shape, task } from './predictor-fixture.js';
 
-const FILES = ['addon', 'engine', 'gguf', 'pack', 'predictor', 'profile', 'store'];
+const FILES = ['addon', 'engine', 'gguf', 'pack', 'peer', 'predictor', 'profile', 'store'];
 const sources = FILES.map((name) => readFileSync(join(REPO, `src/native/${name}-types.ts`), 'utf8'));
 const declared = new Interfaces(sources, types);
 
@@ -35,6 +35,7 @@ describe('the exports of the addon', () => {
 
   it.each([
     'Engine',
+    'ExpertPeer',
     'WeightlessStore',
     'PackWriter',
     'PackVerifier',
@@ -48,8 +49,16 @@ describe('the exports of the addon', () => {
 
   it('number enumerations as the constants do', () => {
     expect(addon.noExpert).toBe(types.NO_EXPERT);
-    const { EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND } = types;
-    const found = [EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND];
+    const { EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND, EXPERT_PEER } =
+      types;
+    const found = [
+      EXPERT_UNUSED,
+      EXPERT_RESIDENT,
+      EXPERT_PREFETCHED,
+      EXPERT_LATE,
+      EXPERT_ON_DEMAND,
+      EXPERT_PEER,
+    ];
     expect(found.map((number) => addon.names.found[number])).toEqual(types.FOUND);
     const states = [types.ABSENT, types.LOADING, types.RESIDENT];
     expect(states.map((number) => addon.names.residency[number])).toEqual(types.RESIDENCY_STATES);

@@ -32,6 +32,8 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     prefixCache: 'per-key',
     device: 'cpu',
     memoryBudget: '50%',
+    expertPeers: undefined,
+    peerKey: undefined,
     hostBudget: '0',
     threads: 1,
     policy: 'farthest-next-use',

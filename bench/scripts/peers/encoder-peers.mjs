@@ -2,53 +2,37 @@
 // (random weights), token ids and threads, batch 1, every expert in memory; a process each, sentence by sentence in
 // turn. transformers visits the experts of a layer in a Python loop.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { readBenchInputs } from '../../dist/preparation/inputs.js';
 import { LineProcess } from '../../dist/support/line-process.js';
 import { MINI_DIRECTORY, REPOSITORY, SCRIPTS } from '../../dist/support/paths.js';
 import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import { nameOfSpeed, resultFile, scriptOptions, writeResult } from '../../dist/support/script.js';
+import { nameOfSpeed, optionsOf, resultFile, scratchDirectory, words, writeResult } from '../../dist/support/script.js';
+import { tokenizerOf } from '../../dist/support/sst2.js';
 import { median, quantile } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
 
 const HELP = `node bench/scripts/peers/encoder-peers.mjs [options]
-  --dtypes f32,bf16,int8,int4   types of our weights, one comparison each; bf16:bf16 and int8:int8 also round
+  --dtypes f32,bf16,int8,int4  types of our weights, one comparison each; bf16:bf16 and int8:int8 also round
                          activations
-  --lengths sst2         or multirc, which needs --data DIR
+  --lengths sst2         or multirc, which needs --data
+  --data DIR             texts of the tasks
   --rounds 10            measured rounds; each runs every input on both sides
   --per-class 3          inputs of a length class
   --threads 2            threads of each side
   --experts 64 --layers 12   shape of the checkpoint (d 768, ff 3072, vocabulary 8000, a decoder of one dense layer)
   --peer-dtype float32   or bfloat16
   --dir DIR              where checkpoint and packs are made and used again (64 experts: 7.5 GB, a pack of f32 as much)
-  --quick                a small shape and three rounds; the result goes to build/
+  --quick (--rounds 3 --experts 4 --layers 4)  the result goes to build/
 Needs Python with PyTorch and transformers: sh bench/scripts/peers/make-venv.sh, or SIDA_PEERS_PYTHON names one.
 Comparisons land one by one in bench/results/encoder-peers.json, with AMX encoder-peers-amx.json; those of an earlier
 run with the same shape stay.`;
 
-const options = scriptOptions(HELP, {
-  dtypes: 'f32,bf16,int8,int4',
-  lengths: 'sst2',
-  data: undefined,
-  rounds: undefined,
-  'per-class': '3',
-  threads: '2',
-  experts: undefined,
-  layers: undefined,
-  'peer-dtype': 'float32',
-  dir: undefined,
-  quick: false,
-});
-const { quick, lengths, data, 'peer-dtype': peerDtype } = options;
-const rounds = Number(options.rounds ?? (quick ? 3 : 10));
-const experts = options.experts ?? (quick ? '4' : '64');
-const layers = options.layers ?? (quick ? '4' : '12');
-const threads = Number(options.threads);
+const options = optionsOf(HELP);
+const { quick, lengths, data, rounds, experts, layers, threads, 'peer-dtype': peerDtype } = options;
 const VENV = `${REPOSITORY}build/peers-venv/bin/python`;
 const python = process.env.SIDA_PEERS_PYTHON ?? (existsSync(VENV) ? VENV : 'python3');
 const MAX_TOKENS = 512;
@@ -60,42 +44,36 @@ const TOLERANCE = 1e-4;
 /** What a pack keeps its dense weights in, by the type of its experts. */
 const DENSE = { f32: 'f32', bf16: 'bf16', int8: 'int8', int4: 'int8' };
 /** Tokens, both ends included. */
-const CLASSES = {
-  sst2: [[8, 16], [17, 32], [33, 64]],
+const CLASSES = { sst2: [[8, 16], [17, 32], [33, 64]],
   multirc: [[200, 299], [300, 399], [400, 500]],
 }; // biome-ignore format: a table
 /** Inputs of a class that are looked at for each that is taken. */
 const CANDIDATES = 16;
 
-const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
+const dir = options.dir ?? scratchDirectory();
 mkdirSync(dir, { recursive: true });
 const checkpoint = join(dir, `switch-base-${experts}-l${layers}`);
 
 async function packOf(dtype) {
   if (!existsSync(join(checkpoint, 'config.json'))) {
-    const shape = ['--experts', experts, '--layers', layers, '--decoder-layers', '1', '--vocab', '8000'];
-    await makeSwitchCheckpoint(checkpoint, [...shape, '--dtype', 'f32']);
+    const shape = words`--experts ${experts} --layers ${layers} --decoder-layers 1 --vocab 8000 --dtype f32`;
+    await makeSwitchCheckpoint(checkpoint, shape);
   }
   const pack = `${checkpoint}-${dtype}.pack`;
   if (existsSync(join(pack, 'manifest.json'))) return pack;
   console.error(`packing ${basename(pack)}`);
-  await sida(['convert', checkpoint, '--out', pack, '--experts', dtype, '--dense', DENSE[dtype]]);
+  await sida(words`convert ${checkpoint} --out ${pack} --experts ${dtype} --dense ${DENSE[dtype]}`);
   return pack;
 }
 
 /** Token ids of inputs of each length class, at even steps of length among the first that fit. */
 async function inputsByLength() {
-  const perClass = Number(options['per-class']);
-  const tokenizer = new Tokenizer(readFileSync(join(MINI_DIRECTORY, 'tokenizer.json')), {
-    vocabSize: 8000,
-    maxInputBytes: 1 << 20,
-  });
+  const perClass = options['per-class'];
+  const tokenizer = tokenizerOf(MINI_DIRECTORY, 8000);
   const read = await readBenchInputs(lengths, { directory: data, sentences: 2000, trainingSentences: 1 });
   const encoded = read.texts.map((text) => Array.from(tokenizer.encode(text)));
   return CLASSES[lengths].map(([least, most]) => {
-    const fits = encoded
-      .filter(({ length }) => length >= least && length <= most)
-      .slice(0, CANDIDATES * perClass);
+    const fits = encoded.filter(({ length }) => length >= least && length <= most).slice(0, CANDIDATES * perClass);
     if (fits.length < perClass) throw new Error(`${fits.length} inputs of ${least} to ${most} tokens`);
     fits.sort((a, b) => a.length - b.length);
     const step = fits.length / perClass;
@@ -109,24 +87,19 @@ async function inputsByLength() {
 
 /** Largest distance of two outputs over their length; throws where f32 is not the peer's f32. */
 async function compareOutputs(ours, peer, classes, exact) {
-  const scratch = mkdtempSync(join(tmpdir(), 'sida-hidden-'));
+  const scratch = scratchDirectory();
   const floats = (file) => new Float32Array(readFileSync(file).buffer.slice(0));
-  try {
-    let worst = 0;
-    for (const tokens of classes.flatMap(({ inputs }) => inputs)) {
-      const files = [join(scratch, 'ours'), join(scratch, 'theirs')];
-      await ours.ask({ tokens, hidden: files[0] });
-      await peer.ask({ tokens, hidden: files[1] });
-      const [a, b] = files.map(floats);
-      const distance = Math.hypot(...b.map((value, i) => a[i] - value)) / Math.hypot(...b);
-      worst = Math.max(worst, distance);
-      if (exact && distance > TOLERANCE)
-        throw new Error(`hidden states differ by ${distance} of their length`);
-    }
-    return worst;
-  } finally {
-    rmSync(scratch, { recursive: true });
+  let worst = 0;
+  for (const tokens of classes.flatMap(({ inputs }) => inputs)) {
+    const files = [join(scratch, 'ours'), join(scratch, 'theirs')];
+    await ours.ask({ tokens, hidden: files[0] });
+    await peer.ask({ tokens, hidden: files[1] });
+    const [a, b] = files.map(floats);
+    const distance = Math.hypot(...b.map((value, i) => a[i] - value)) / Math.hypot(...b);
+    worst = Math.max(worst, distance);
+    if (exact && distance > TOLERANCE) throw new Error(`hidden states differ by ${distance} of their length`);
   }
+  return worst;
 }
 
 /** Figures of every class, from milliseconds of both sides for every input and round. */
@@ -174,19 +147,11 @@ function land(about, comparison) {
 async function compare(text, classes) {
   const [dtype, activations = 'f32'] = text.split(':');
   const given = { pack: await packOf(dtype), threads, activations, maxTokens: MAX_TOKENS };
-  const ours = new LineProcess('our encoder', 'node', [
-    `${SCRIPTS}peers/encoder-process.mjs`,
-    JSON.stringify(given),
-  ]);
-  const peerArgs = ['--model', checkpoint, '--dtype', peerDtype, '--threads', String(threads)];
-  const peer = new LineProcess(
-    'transformers',
-    python,
-    [`${SCRIPTS}peers/transformers_encoder.py`, ...peerArgs],
-    {
-      env: { ...process.env, HF_HUB_DISABLE_PROGRESS_BARS: '1', HF_HUB_OFFLINE: '1' },
-    },
-  );
+  const [own, theirs] = ['encoder-process.mjs', 'transformers_encoder.py'].map((name) => `${SCRIPTS}peers/${name}`);
+  const ours = new LineProcess('our encoder', 'node', [own, JSON.stringify(given)]);
+  const env = { ...process.env, HF_HUB_DISABLE_PROGRESS_BARS: '1', HF_HUB_OFFLINE: '1' };
+  const peerArgs = words`${theirs} --model ${checkpoint} --dtype ${peerDtype} --threads ${threads}`;
+  const peer = new LineProcess('transformers', python, peerArgs, { env });
   try {
     const { isa } = await ours.next();
     const about = await peer.next();
@@ -212,9 +177,5 @@ if (spawnSync(python, ['-c', 'import torch, transformers'], { stdio: 'ignore' })
   console.error('SKIPPED: no transformers to compare with: sh bench/scripts/peers/make-venv.sh');
   process.exit(0);
 }
-try {
-  const classes = await inputsByLength();
-  for (const text of options.dtypes.split(',')) await compare(text, classes);
-} finally {
-  if (options.dir === undefined) rmSync(dir, { recursive: true, force: true });
-}
+const classes = await inputsByLength();
+for (const text of options.dtypes.split(',')) await compare(text, classes);

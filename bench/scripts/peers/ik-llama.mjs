@@ -3,6 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { words } from '../../dist/support/script.js';
 import { freePort } from '../../dist/support/serve-process.js';
 
 const serverOf = (build) => join(build, 'bin/llama-server');
@@ -25,17 +26,8 @@ export function ikLlamaFlags({ promptTokens, steps, threads }) {
 /** Null when the limit on memory that `through` sets killed it. */
 export async function runIkLlama({ build, file, prompt, steps, flags }, through = []) {
   const port = await freePort();
-  const serve = [
-    serverOf(build),
-    '-m',
-    file,
-    '--host',
-    '127.0.0.1',
-    '--port',
-    String(port),
-    ...flags.split(' '),
-  ];
-  const [command, ...args] = [...through, ...serve];
+  const serve = words`${serverOf(build)} -m ${file} --host 127.0.0.1 --port ${port}`;
+  const [command, ...args] = [...through, ...serve, ...flags.split(' ')];
   const child = spawn(command, args, { stdio: 'ignore' });
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);

@@ -11,19 +11,19 @@ import { LineProcess } from '../../dist/support/line-process.js';
 import { MemoryCgroup } from '../../dist/support/memory-cgroup.js';
 import { SCRIPTS } from '../../dist/support/paths.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../../dist/support/script.js';
+import { optionsOf, words, writeResult } from '../../dist/support/script.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
 import { ikLlamaBuild, ikLlamaFlags, runIkLlama } from './ik-llama.mjs';
 import { drawPrompt, NO_REPACK, requireLlama, runLlama } from './llama.mjs';
 
-const HELP = `node bench/scripts/peers/llama-limited.mjs --file MODEL.gguf [options]
-  --file A.gguf[,B.gguf]  what all read; several files, such as one of each type, have a row each;
+const HELP = `node bench/scripts/peers/llama-limited.mjs [options]
+  --file FILES  a list of GGUF files, what all read; several files, such as one of each type, have a row each;
                          make_gguf.py makes files of published shapes
   --pack DIR             the same as a pack of sida; default: the file, read in place
-  --limits none,50%,35%,20%   of the file's bytes; none: no limit
+  --limits none,50%,35%,20%  of the file's bytes; none: no limit
   --overhead 300MB       of a limit, what sida's processes take beside its budget
-  --serve='FLAGS'        more flags of sida serve, such as '--activations int8'
+  --serve FLAGS          more flags of sida serve, such as --serve='--activations int8'
   --no-repack            within limits llama.cpp leaves weights in the mapped file: of Q4_0 it would make copies, which
                          no limit below them lets live
   --ik-llama DIR         the build folder of ik_llama.cpp, a second peer, with --prefetch-experts
@@ -34,30 +34,16 @@ limits are skipped, and ik_llama.cpp where it does not run.
 Read-ahead of 128 KiB, which is Linux's default: put the file on a loop device with
   losetup -f --show --direct-io=on IMAGE; echo 128 > /sys/block/loopN/queue/read_ahead_kb`;
 
-const values = scriptOptions(HELP, {
-  file: undefined,
-  pack: undefined,
-  limits: 'none,50%,35%,20%',
-  overhead: '300MB',
-  serve: '',
-  'no-repack': false,
-  'ik-llama': undefined,
-  prompt: '128',
-  steps: '32',
-  threads: '2',
-  rounds: '1',
-  save: undefined,
-});
+const values = optionsOf(HELP);
 if (values.file === undefined) throw new Error('--file MODEL.gguf is required');
 requireLlama({ noRepack: values['no-repack'] });
-const { serve, threads } = values;
+const { serve = '', prompt: promptTokens, steps, threads, rounds } = values;
 const files = values.file.split(',').map((file) => ({
   file,
   pack: values.pack ?? file,
   fileBytes: statSync(file).size,
   vocabSize: loadAddon().inspectCheckpoint(file).shape.vocabSize,
 }));
-const [promptTokens, steps, rounds] = ['prompt', 'steps', 'rounds'].map((name) => Number(values[name]));
 const overhead = parseBytes(values.overhead);
 if (overhead === undefined) throw new Error(`--overhead is a size such as 300MB, found ${values.overhead}`);
 
@@ -85,7 +71,7 @@ function readAheadKib() {
 /** Null when the limit killed it, as one below what llama.cpp repacks of a file does. */
 async function decodeWithLlama(file, prompt, through) {
   try {
-    const given = { file, prompt, steps, threads: Number(threads) };
+    const given = { file, prompt, steps, threads };
     const { tokens: _, ...figures } = await runLlama(given, through);
     return figures;
   } catch (error) {
@@ -114,20 +100,11 @@ async function decodeWithIkLlama(file, prompt, through) {
 /** Without a limit all experts are in memory before the measured request, as the file is in the page cache. */
 async function decodeWithSida({ pack, vocabSize }, prompt, through, budget) {
   // Room for this request, as llama.cpp's context has.
-  const room = ['--max-batch-tokens', String(promptTokens), '--kv-tokens', String(promptTokens + steps)];
-  const flags = [
-    '--model',
-    pack,
-    '--memory-budget',
-    budget,
-    '--threads',
-    threads,
-    '--prefix-cache',
-    'off',
-    ...room,
-  ];
-  const more = serve.split(' ').filter(Boolean);
-  const server = await ServeProcess.start([...flags, '--deadline', '10min', ...more], { through });
+  const room = words`--max-batch-tokens ${promptTokens} --kv-tokens ${promptTokens + steps}`;
+  const flags = words`--model ${pack} --memory-budget ${budget} --threads ${threads} --prefix-cache off --deadline 10min`;
+  const server = await ServeProcess.start([...flags, ...room, ...serve.split(' ').filter(Boolean)], {
+    through,
+  });
   try {
     if (through.length === 0) await complete(server, drawPrompt(1, promptTokens, vocabSize));
     const { firstMs, betweenMs, tokens } = await complete(server, prompt);
@@ -154,9 +131,7 @@ async function complete({ port }, prompt) {
   }
 }
 
-const shares = values.limits
-  .split(',')
-  .map((text) => (text === 'none' ? null : Number.parseFloat(text) / 100));
+const shares = values.limits.split(',').map((text) => (text === 'none' ? null : Number.parseFloat(text) / 100));
 const progress = new StepProgress('limits', files.length * shares.length * rounds);
 const rows = [];
 
@@ -207,7 +182,7 @@ const result = {
   ...scriptProvenance(),
   file: files.map(({ file }) => basename(file)).join(', '),
   fileBytes: files.reduce((sum, each) => sum + each.fileBytes, 0),
-  ...{ readAheadKib: readAheadKib(), serve, threads: Number(threads) },
+  ...{ readAheadKib: readAheadKib(), serve, threads },
   overheadBytes: overhead,
   ...(values['no-repack'] && { noRepack: true }),
   ...(ikLlama !== undefined && { ikLlama }),

@@ -38,31 +38,21 @@ def byte_tokens():
 
 def write_metadata(w, s, quantization):
     arch, glm = s["arch"], s["arch"] == "deepseek2"
-    w.add_context_length(4096)
-    w.add_embedding_length(s["width"])
-    w.add_block_count(s["layers"])
-    w.add_feed_forward_length(DENSE_HIDDEN if glm else s["hidden"])
-    w.add_head_count(s["heads"])
-    w.add_head_count_kv(s["kv"])
-    w.add_layer_norm_rms_eps(s["epsilon"])
-    w.add_expert_count(s["experts"])
-    w.add_expert_used_count(s["top"])
-    w.add_rope_freq_base(s["theta"])
+    fields = dict(
+        context_length=4096, embedding_length=s["width"], block_count=s["layers"],
+        feed_forward_length=DENSE_HIDDEN if glm else s["hidden"], head_count=s["heads"], head_count_kv=s["kv"],
+        layer_norm_rms_eps=s["epsilon"], expert_count=s["experts"], expert_used_count=s["top"],
+        rope_freq_base=s["theta"])
     if arch != "olmoe":
-        w.add_key_length(s["head"])
-        w.add_value_length(512 if glm else s["head"])
-        w.add_expert_feed_forward_length(s["hidden"])
+        fields |= dict(key_length=s["head"], value_length=512 if glm else s["head"],
+                       expert_feed_forward_length=s["hidden"])
     if glm:
-        w.add_q_lora_rank(768)
-        w.add_kv_lora_rank(512)
-        w.add_key_length_mla(256)
-        w.add_value_length_mla(256)
-        w.add_rope_dimension_count(64)
-        w.add_leading_dense_block_count(1)
-        w.add_expert_shared_count(1)
-        w.add_expert_weights_scale(1.8)
-        w.add_expert_weights_norm(True)
-        w.add_expert_gating_func(ExpertGatingFuncType.SIGMOID)
+        fields |= dict(
+            q_lora_rank=768, kv_lora_rank=512, key_length_mla=256, value_length_mla=256, rope_dimension_count=64,
+            leading_dense_block_count=1, expert_shared_count=1, expert_weights_scale=1.8, expert_weights_norm=True,
+            expert_gating_func=ExpertGatingFuncType.SIGMOID)
+    for name, value in fields.items():
+        getattr(w, f"add_{name}")(value)
     if arch == "qwen35moe":
         w.add_expert_shared_feed_forward_length(s["hidden"])
         ssm = dict(conv_kernel=4, state_size=128, group_count=16, time_step_rank=32, inner_size=4096)

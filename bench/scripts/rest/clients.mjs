@@ -49,8 +49,7 @@ async function run({ clients, bodies, requests = bodies.length, ...where }) {
   const answers = [];
   let next = 0;
   const client = async () => {
-    for (let at = next++; at < requests; at = next++)
-      answers[at] = await ask(agent, where, bodies[at % bodies.length]);
+    for (let at = next++; at < requests; at = next++) answers[at] = await ask(agent, where, bodies[at % bodies.length]);
   };
   const cpu = process.cpuUsage();
   const begin = performance.now();

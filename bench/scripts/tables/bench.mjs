@@ -3,9 +3,7 @@
 import { sectionsOf, sectionText, sourceOf } from '../../dist/report/report.js';
 import { result } from './format.mjs';
 
-const [systems, conditions, fidelity] = ['systems', 'conditions', 'fidelity'].map((name) =>
-  result(`${name}/bench`),
-);
+const [systems, conditions, fidelity] = ['systems', 'conditions', 'fidelity'].map((name) => result(`${name}/bench`));
 
 /** The models of both runs; of a model that both have, the tasks of both. */
 function joinedModels() {
@@ -17,16 +15,14 @@ function joinedModels() {
   return [...models.values()];
 }
 
-const measurements = new Map(
-  [...conditions.measurements, ...systems.measurements].map((own) => [own.name, own]),
-);
+const measurements = new Map([...conditions.measurements, ...systems.measurements].map((own) => [own.name, own]));
 const joined = { ...systems, models: joinedModels(), measurements: [...measurements.values()] };
 
 /** Times of two runs do not compare: element types are those of one run. */
 const sources = [
   { file: conditions, only: /^element-types$/, from: [conditions] },
-  { file: systems, only: /^(budgets|paper-systems)$/, from: [systems] },
-  { file: joined, only: /^(?!element-types|budgets|paper-systems)/, from: [systems, conditions] },
+  { file: systems, only: /^paper-systems$/, from: [systems] },
+  { file: joined, only: /^(?!element-types|paper-systems)/, from: [systems, conditions] },
   { file: fidelity, only: /^paper-(hits|fidelity|perplexity)$/, from: [fidelity] },
 ];
 
@@ -37,8 +33,5 @@ export const benchSections = sources.flatMap(({ file, only, from }) =>
 );
 
 export const benchTables = Object.fromEntries(
-  benchSections.map((section) => [
-    `bench-${section.id}`,
-    () => `${sectionText(section)}\n\n${section.source}`,
-  ]),
+  benchSections.map((section) => [`bench-${section.id}`, () => `${sectionText(section)}\n\n${section.source}`]),
 );

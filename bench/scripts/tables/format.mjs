@@ -31,14 +31,9 @@ export const source = ({ command, commit, machine, isa }) =>
 
 /** A table with its words and its source. */
 export const text = (r, head, rows, about) =>
-  [
-    markdownTable({ head, rows: rows.map((row) => row.map(String)) }),
-    ...(about ? [about] : []),
-    source(r),
-  ].join('\n\n');
+  [markdownTable({ head, rows }), ...(about ? [about] : []), source(r)].join('\n\n');
 
-/** A table of values as they print. */
-export const plain = (head, rows) => markdownTable({ head, rows: rows.map((row) => row.map(String)) });
+export const plain = (head, rows) => markdownTable({ head, rows });
 
 /** The tables of those results that exist. */
 export const each = (names, make) =>

@@ -17,16 +17,10 @@ function decode(r) {
     ...[mib(run.bytesPerToken), percent(run.hits), percent(run.stallShare, 0)],
     r.identical ? 'identical' : 'DIFFERENT',
   ]);
-  const head = [
-    'budget',
-    'slots',
-    'layers ahead',
-    'prompt, tokens/s',
-    'its time ÷ bound',
-    'decode, tokens/s',
-    'of the largest budget',
-  ];
-  return text(r, [...head, 'loaded a token', 'hits', 'time stalled', 'logits'], rows, r.gpu);
+  const head =
+    'budget | slots | layers ahead | prompt, tokens/s | its time ÷ bound | decode, tokens/s | ' +
+    'of the largest budget | loaded a token | hits | time stalled | logits';
+  return text(r, head, rows, r.gpu);
 }
 
 const gpuReports = () =>
@@ -48,18 +42,15 @@ function ofGpus(part, make) {
 }
 
 function cudaLimits(limits, { gpu, machine, gemm }) {
-  return plain(
-    ['what', 'measured'],
-    [
-      ['GPU', `${gpu.name}, driver ${gpu.driver}, ${mib(gpu.totalBytes)}`],
-      ['host', machine],
-      ['copy, page-locked host memory to device', gbs(limits.hostToDeviceBytesPerSecond)],
-      ['the same, an expert of Switch-base in bf16 at a time', gbs(limits.expertToDeviceBytesPerSecond)],
-      ['copy, device to host', gbs(limits.deviceToHostBytesPerSecond)],
-      ['copy inside the device, reads and writes', gbs(limits.deviceCopyBytesPerSecond)],
-      ['tensor cores, bf16 from registers', gemm ? `${(gemm.mmaPerSecond / 1e12).toFixed(1)} TFLOP/s` : '–'],
-    ],
-  );
+  return plain('what | measured', [
+    ['GPU', `${gpu.name}, driver ${gpu.driver}, ${mib(gpu.totalBytes)}`],
+    ['host', machine],
+    ['copy, page-locked host memory to device', gbs(limits.hostToDeviceBytesPerSecond)],
+    ['the same, an expert of Switch-base in bf16 at a time', gbs(limits.expertToDeviceBytesPerSecond)],
+    ['copy, device to host', gbs(limits.deviceToHostBytesPerSecond)],
+    ['copy inside the device, reads and writes', gbs(limits.deviceCopyBytesPerSecond)],
+    ['tensor cores, bf16 from registers', gemm ? `${(gemm.mmaPerSecond / 1e12).toFixed(1)} TFLOP/s` : '–'],
+  ]);
 }
 
 /** Few rows are bound by the weights' bytes, so they stand beside a copy; more rows beside the tensor cores. */
@@ -70,21 +61,19 @@ function cudaProducts({ cases }) {
   const rows = kinds.map((kind) => [
     kind,
     ...counts.map((count) => {
-      const one = cases.find(
-        ({ format, k, n, rows: own }) => `${format} ${k} × ${n}` === kind && own === count,
-      );
+      const one = cases.find(({ format, k, n, rows: own }) => `${format} ${k} × ${n}` === kind && own === count);
       return one ? percent(few(count) ? one.ofCopy : one.ofMma) : '–';
     }),
   ]);
   return plain(
-    ['weights, k × n', ...counts.map((n) => `${n} rows, of ${few(n) ? 'a copy' : 'tensor cores'}`)],
+    ['weights, k × n', ...counts.map((n) => `${n} rows, of ${few(n) ? 'a copy' : 'tensor cores'}`)].join(' | '),
     rows,
   );
 }
 
 const cudaKernels = ({ cases }) =>
   plain(
-    ['kernel', 'tokens', 'µs', 'bytes', 'of copy'],
+    'kernel | tokens | µs | bytes | of copy',
     cases.map((one) => [
       one.kernel,
       one.tokens,
@@ -97,35 +86,16 @@ const cudaKernels = ({ cases }) =>
 function cudaMeasurements({ measurements }) {
   const rows = groupsOf(measurements).flatMap((group) =>
     group.measurements.map((own) => [
-      ...[
-        groupTitle(group),
-        percent(own.scenario.share, 0),
-        own.system,
-        own.sentences,
-        perSecond(own).toFixed(1),
-      ],
+      ...[groupTitle(group), percent(own.scenario.share, 0), own.system, own.sentences, perSecond(own).toFixed(1)],
       group.resident ? times(perSecond(own) / perSecond(group.resident)) : '–',
       ...[`${own.p50Ms.toFixed(2)} / ${own.p95Ms.toFixed(2)}`, mib(own.bytesMoved / own.sentences)],
       own.needed === 0 ? '–' : percent((own.resident + own.prefetched) / own.needed),
       own.gpuPeakBytes ? mib(own.gpuPeakBytes - own.gpuBeforeBytes) : '–',
-      own.digest === group.resident?.digest
-        ? 'identical bits'
-        : own.agreement === null
-          ? '–'
-          : percent(own.agreement),
+      own.digest === group.resident?.digest ? 'identical bits' : own.agreement === null ? '–' : percent(own.agreement),
     ]),
   );
-  const head = [
-    'inputs',
-    'budget',
-    'system',
-    'number',
-    'sentences/s',
-    '÷ resident',
-    'p50 / p95, ms',
-    'loaded per sentence',
-  ];
-  return plain([...head, 'hits', 'driver’s peak', 'answers, or same labels'], rows);
+  const head = 'inputs | budget | system | number | sentences/s | ÷ resident | p50 / p95, ms | loaded per sentence';
+  return plain(`${head} | hits | driver’s peak | answers, or same labels`, rows);
 }
 
 export const gpuTables = {

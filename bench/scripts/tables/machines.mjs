@@ -1,6 +1,5 @@
 // Tables of kernels and of the service, from results of scripts.
 import { lineChart } from '../../dist/report/charts.js';
-import { markdownTable } from '../../dist/report/format.js';
 import { each, fixed, gbs, mib, percent, plain, result, source, text, withAmx } from './format.mjs';
 
 const giga = (value) => (value / 1e9).toFixed(0);
@@ -29,26 +28,13 @@ function kernels(r) {
     });
   });
   const limits = r.runs.map(
-    ({
-      threads,
-      readBytesPerSecond,
-      fmaPerSecond,
-      vnniPerSecond,
-      amxBf16PerSecond = 0,
-      amxInt8PerSecond = 0,
-    }) =>
+    ({ threads, readBytesPerSecond, fmaPerSecond, vnniPerSecond, amxBf16PerSecond = 0, amxInt8PerSecond = 0 }) =>
       `${threads} thread${threads > 1 ? 's' : ''}: reads ${gbs(readBytesPerSecond)}, f32 FMA ${giga(fmaPerSecond)} GFLOP/s, ` +
       `VNNI ${giga(vnniPerSecond)} GOP/s${amxBf16PerSecond > 0 ? `, AMX ${giga(amxBf16PerSecond)} GFLOP/s, ${giga(amxInt8PerSecond)} GOP/s` : ''}`,
   );
   const rowsOf = (counts, of) => counts.map((n) => `${n} row${n > 1 ? 's' : ''}, of ${of}`);
-  const head = [
-    'weights × activations',
-    'threads',
-    ...rowsOf(few, 'the read rate'),
-    ...rowsOf(many, 'the unit'),
-    'unit',
-  ];
-  return text(r, head, rows, `${limits.join('; ')}.`);
+  const counts = [...rowsOf(few, 'the read rate'), ...rowsOf(many, 'the unit')].join(' | ');
+  return text(r, `weights × activations | threads | ${counts} | unit`, rows, `${limits.join('; ')}.`);
 }
 
 function planner() {
@@ -58,23 +44,16 @@ function planner() {
     ...[plan, victims].map(fixed(3)),
   ]);
   const about = `${r.waiting} tables waiting; medians of all passes and ${r.rounds} rounds, in milliseconds.`;
-  const head = [
-    'routing',
-    'needed a pass',
-    'experts in memory',
-    'tables',
-    'loads a pass',
-    'planning and learning',
-    'the rest of the store',
-  ];
+  const head =
+    'routing | needed a pass | experts in memory | tables | loads a pass | planning and learning | ' +
+    'the rest of the store';
   return text(r, head, rows, about);
 }
 
 /** One row a setting: the time of each server over that of `none`, and what they load. */
 function prediction() {
   const { settings } = result('prediction');
-  const over = (slower) =>
-    `${percent(slower.mean)} (${percent(slower.low, 0)} to ${percent(slower.high, 0)})`;
+  const over = (slower) => `${percent(slower.mean)} (${percent(slower.low, 0)} to ${percent(slower.high, 0)})`;
   const rows = settings.map(({ model, budget, link, task, clients, rows: servers }) => {
     const of = (name) => servers.find(({ system }) => system === name);
     const times = ['default', 'true tables', 'none again'].map((name) =>
@@ -85,18 +64,13 @@ function prediction() {
     );
     return [`${model}, ${task}`, clients, budget, link, ...times, loads.join(' / ')];
   });
-  const head = ['model', 'clients', 'experts in memory', 'from', 'defaults', 'true tables', '`none` again'];
+  const head = 'model | clients | experts in memory | from | defaults | true tables | `none` again';
   const about = 'Time over that of `--predictor none`, less 1: mean and 95 % interval over the starts.';
   return [
-    markdownTable({
-      head: [...head, 'KiB a request: defaults / true / none'],
-      rows: rows.map((row) => row.map(String)),
-    }),
+    plain(`${head} | KiB a request: defaults / true / none`, rows),
     about,
     ...new Set(
-      settings.map(
-        ({ commit, machine, isa }) => `Commands: prediction.json. Commit ${commit} · ${machine} · ${isa}`,
-      ),
+      settings.map(({ commit, machine, isa }) => `Commands: prediction.json. Commit ${commit} · ${machine} · ${isa}`),
     ),
   ].join('\n\n');
 }
@@ -105,25 +79,13 @@ function restOverhead(r) {
   const rows = r.runs.map(({ batchWaitMs, one, many, bareMany, overBareP50Ms, throughputShare }) => [
     batchWaitMs,
     ...[one.latencyP50Ms, one.inferenceP50Ms, one.overheadP50Ms, overBareP50Ms].map(fixed(2)),
-    ...[
-      many.perSecond.toFixed(0),
-      many.batch.toFixed(1),
-      bareMany.perSecond.toFixed(0),
-      percent(throughputShare, 0),
-    ],
+    ...[many.perSecond.toFixed(0), many.batch.toFixed(1), bareMany.perSecond.toFixed(0), percent(throughputShare, 0)],
     [many.clientCpuMs, many.apiCpuMs, many.engineCpuMs, bareMany.cpuMs].map(fixed(2)).join(' / '),
   ]);
-  const head = [
-    ...[
-      '--batch-wait-ms',
-      '1 client: p50, ms',
-      'engine time of it',
-      'over engine time',
-      'over the bare engine',
-    ],
-    ...[`${r.clients} clients: requests/s`, 'mean batch', 'bare engine at that batch', 'share'],
-    'CPU a request, ms: clients / API process / engine process / bare engine',
-  ];
+  const head =
+    '--batch-wait-ms | 1 client: p50, ms | engine time of it | over engine time | over the bare engine | ' +
+    `${r.clients} clients: requests/s | mean batch | bare engine at that batch | share | ` +
+    'CPU a request, ms: clients / API process / engine process / bare engine';
   return text(r, head, rows);
 }
 
@@ -139,22 +101,17 @@ function streams(r) {
       : [run.barePerSecond.toFixed(0), percent(run.shareOfBare, 0)]),
   ]);
   const about = `${r.model}, ${r.budget} in memory, ${r.activations ?? 'f32'} activations, ${r.streams} streams of at most ${r.maxTokens} tokens, medians of ${r.rounds} rounds.`;
-  const head = [
-    'clients',
-    'first token p50 / p99, ms',
-    'between tokens mean / p99, ms',
-    'tokens/s',
-    ...(disk ? ['÷ one client', 'loaded a token'] : ['bare engine', 'share']),
-  ];
-  return text(r, head, rows, about);
+  const head = 'clients | first token p50 / p99, ms | between tokens mean / p99, ms | tokens/s';
+  const last = disk ? '÷ one client | loaded a token' : 'bare engine | share';
+  return text(r, `${head} | ${last}`, rows, about);
 }
 
 function redisQueue(r) {
   const { commands, redisCpuMs, redisCpuMsOfMany, p50Ms, jobsPerSecond, workers, flood } = r;
-  const head = ['commands a job', 'CPU of Redis, ms', 'the same with 64 clients', 'p50, ms', 'jobs/s'];
+  const head = 'commands a job | CPU of Redis, ms | the same with 64 clients | p50, ms | jobs/s';
   const costs = [redisCpuMs, redisCpuMsOfMany, p50Ms].map(fixed(3));
   const table = plain(
-    ['workers', 'jobs/s', 'of what their engines can', 'p50, ms', 'CPU of Redis a job, ms'],
+    'workers | jobs/s | of what their engines can | p50, ms | CPU of Redis a job, ms',
     workers.map((each) => [
       ...[each.workers, each.jobsPerSecond.toFixed(0), percent(each.ofMost, 0)],
       ...[each.p50Ms.toFixed(0), each.redisCpuMs.toFixed(2)],
@@ -172,18 +129,14 @@ function quotes() {
   const rows = models.flatMap(({ model, rows: own }) =>
     own.map((r) => [
       ...[model, r.budget, r.others === 0 ? 'none' : r.others],
-      ...[
-        mib(r.medianBytes),
-        ...(r.medianBytes > 0 ? [off(r.bytesTogether), percent(r.bytesOff, 0)] : ['–', '–']),
-      ],
+      ...[mib(r.medianBytes), ...(r.medianBytes > 0 ? [off(r.bytesTogether), percent(r.bytesOff, 0)] : ['–', '–'])],
       ...[(1000 * r.medianSeconds).toFixed(0), off(r.secondsTogether), percent(r.secondsOff, 0)],
       percent(r.within, 0),
     ]),
   );
-  const head = [
-    ...['model', 'budget', 'other clients', 'bytes, median', 'all together', 'nine of ten within'],
-    ...['ms, median', 'all together', 'nine of ten within', 'within the quoted 90 %'],
-  ];
+  const head =
+    'model | budget | other clients | bytes, median | all together | nine of ten within | ' +
+    'ms, median | all together | nine of ten within | within the quoted 90 %';
   const about =
     '"All together": what all answers took beside the sum of their p50. "Nine of ten within": the 90th percentile of ' +
     '|answer − p50| over the larger of both. Answers of 4 to 32 tokens, prompts of 4 to 64 words.';
@@ -221,9 +174,6 @@ export const machineTables = {
   prediction,
   'rest-overhead': () => each(withAmx('rest-overhead'), restOverhead),
   streams: () =>
-    each(
-      ['streams', 'streams-amx', 'streams-pack-amx', 'streams-disk-olmoe-7b', 'streams-disk-olmoe-mini'],
-      streams,
-    ),
+    each(['streams', 'streams-amx', 'streams-pack-amx', 'streams-disk-olmoe-7b', 'streams-disk-olmoe-mini'], streams),
   'redis-queue': () => each(['redis-queue'], redisQueue),
 };

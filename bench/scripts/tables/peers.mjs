@@ -7,27 +7,14 @@ import { each, fixed, mib, percent, plain, result, source, text, times, withAmx 
 function encoderPeers(r) {
   const rows = r.comparisons.flatMap(({ dtype, activations = 'f32', peerDtype, lengths, classes, commit }) =>
     classes.map(({ least, most, oursMs, peerMs, ratio, ratioQuartiles, expertsNeeded }) => [
-      ...[
-        `${dtype} × ${activations}`,
-        peerDtype,
-        `${lengths}, ${least}–${most}`,
-        oursMs.toFixed(1),
-        peerMs.toFixed(1),
-      ],
+      ...[`${dtype} × ${activations}`, peerDtype, `${lengths}, ${least}–${most}`, oursMs.toFixed(1), peerMs.toFixed(1)],
       ...[`${times(ratio)} (${ratioQuartiles.map(fixed(2)).join('–')})`, expertsNeeded, commit],
     ]),
   );
   const [{ peer, command, commit }] = r.comparisons;
   const about = `${r.shape}, random weights, ${r.threads} threads, batch 1; torch ${peer.torch}, transformers ${peer.transformers}.`;
-  const head = [
-    'weights × activations',
-    'transformers',
-    'tokens',
-    'ours, ms',
-    'transformers, ms',
-    'ratio (quartiles)',
-  ];
-  return text({ ...r, command, commit }, [...head, 'experts needed', 'commit'], rows, about);
+  const head = 'weights × activations | transformers | tokens | ours, ms | transformers, ms | ratio (quartiles)';
+  return text({ ...r, command, commit }, `${head} | experts needed | commit`, rows, about);
 }
 
 const rate = (value) => value.toFixed(value < 10 ? 2 : 1);
@@ -57,7 +44,7 @@ function llamaLimited(r) {
     `read-ahead ${r.readAheadKib} KiB; \`sida\` with ${r.serve === '' ? 'its defaults' : `\`${r.serve}\``}.`;
   return text(
     r,
-    ['memory', 'system', 'prompt, tokens/s', '`sida` over it', 'decoding, tokens/s', '`sida` over it'],
+    'memory | system | prompt, tokens/s | `sida` over it | decoding, tokens/s | `sida` over it',
     rows,
     about,
   );
@@ -68,22 +55,14 @@ function llamaTypes(r) {
   const rows = [...new Set(r.rows.map(({ file }) => file))].map((file) => {
     const rounds = r.rows.filter((row) => row.file === file);
     const [own, peer] = ['sida', 'peer'].map((name) => limitedCells(rounds, name));
-    return [
-      file.replace('.gguf', ''),
-      mib(rounds[0].fileBytes),
-      own[0],
-      peer[0],
-      peer[1],
-      own[2],
-      peer[2],
-      peer[3],
-    ];
+    const name = file.replace('.gguf', '');
+    return [name, mib(rounds[0].fileBytes), own[0], ...peer.slice(0, 2), own[2], ...peer.slice(2)];
   });
   const about =
     `The OLMoE-7B shape with 4 layers, each file by llama.cpp's own quantizer from the one in Q8_0; ` +
     `${r.threads} threads; ${r.promptTokens} + ${r.steps} tokens; ${r.rounds} rounds; \`sida\` with \`${r.serve}\`.`;
-  const figures = (what) => [`${what}, tokens/s`, 'llama.cpp', 'ratio'];
-  return text(r, ['file', 'size', ...figures('prompt'), ...figures('decoding')], rows, about);
+  const figures = (what) => `${what}, tokens/s | llama.cpp | ratio`;
+  return text(r, `file | size | ${figures('prompt')} | ${figures('decoding')}`, rows, about);
 }
 
 /** README's chart. */
@@ -108,20 +87,11 @@ export function memoryChart() {
 function llamaTokens() {
   const names = readdirSync('bench/results').filter((name) => name.startsWith('llama-peer-'));
   const all = names.map((name) => result(name.replace('.json', '')));
-  const rows = all.map(
-    ({ file, types, steps, equalUntilFirstDifference, agreeing, differences: [first] }) => [
-      ...[file, types.experts, steps, equalUntilFirstDifference, agreeing],
-      first ? percent(first.margin / first.spread, 2) : '–',
-    ],
-  );
-  const head = [
-    'file',
-    'experts',
-    'tokens',
-    'equal before the first difference',
-    'agreeing',
-    'margin there, of the spread',
-  ];
+  const rows = all.map(({ file, types, steps, equalUntilFirstDifference, agreeing, differences: [first] }) => [
+    ...[file, types.experts, steps, equalUntilFirstDifference, agreeing],
+    first ? percent(first.margin / first.spread, 2) : '–',
+  ]);
+  const head = 'file | experts | tokens | equal before the first difference | agreeing | margin there, of the spread';
   return [plain(head, rows), ...all.map(source)].join('\n\n');
 }
 

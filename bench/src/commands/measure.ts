@@ -4,7 +4,6 @@ import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { number } from '../../../dist/cli/lists.js';
-import { formatTable } from '../../../dist/cli/table.js';
 import { UsageError } from '../../../dist/config/resolve.js';
 import { SidaError } from '../../../dist/errors.js';
 import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../preparation/sizes.js';
@@ -13,18 +12,9 @@ import { writeReport } from '../report/report.js';
 import { readGpu } from '../runs/gpu.js';
 import { measureAll } from '../runs/measure-all.js';
 import type { BenchResult } from '../runs/result.js';
-import { TimeLimit } from '../runs/time-limit.js';
 import { cudaStages } from '../scenarios/cuda-stages.js';
 import { expand, FULL, type Measurement, measurementName, QUICK, select } from '../scenarios/scenarios.js';
-import { SYSTEMS } from '../scenarios/systems.js';
-import {
-  FULL_STUDIES,
-  QUICK_STUDIES,
-  runStudies,
-  type Study,
-  selectStudies,
-  studyName,
-} from '../studies/studies.js';
+import { FULL_STUDIES, QUICK_STUDIES, runStudies, type Study, selectStudies, studyName } from '../studies/studies.js';
 
 const HELP = `
 Every system runs every scenario in its own process, warmed up, round by round, so that a slow minute of the machine
@@ -32,15 +22,8 @@ affects all systems alike. Packs, traces and predictors are made in --work. The 
 a repeated command skips them. Answers of exact systems must have the bits of the resident run; otherwise the command ends
 with 1.
 
-A name is model/data/budget/link[/batch-N]/system; * stands for anything.
-
-Examples:
-  sida bench --quick
-  sida bench --list
-  sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
-  sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
-  sida bench --device cuda --minutes 10 --data data
-  sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
+A name is model/data/budget/link[/batch-N]/system; * stands for anything:
+  sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'`;
 
 export function measureCommand(name: string): Command {
   return new Command(name)
@@ -50,10 +33,7 @@ export function measureCommand(name: string): Command {
       'cpu, or cuda: the measurements for a GPU, the most valuable first (npm run bench:cuda has more)',
       'cpu',
     )
-    .option(
-      '--minutes <n>',
-      'with --device cuda: start no measurement that would not end by then, and stop one that still runs',
-    )
+    .option('--minutes <n>', 'with --device cuda: stop what still runs then')
     .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
     .option('--quick', 'a small part, five to ten minutes on two cores with everything that it needs')
     .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
@@ -61,10 +41,7 @@ export function measureCommand(name: string): Command {
       one,
     ])
     .option('--list', 'print the names of all measurements and end')
-    .option(
-      '--out <dir>',
-      'directory for results; default bench/results/systems, with --quick bench/results/quick',
-    )
+    .option('--out <dir>', 'directory for results; default bench/results/systems, with --quick bench/results/quick')
     .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
     .option(
       '--data <dir>',
@@ -73,8 +50,6 @@ export function measureCommand(name: string): Command {
     .option('--rounds <n>', 'runs of each measurement (default 3, with --quick 2)')
     .option('--sentences <n>', 'texts in each measurement, in place of the default of its model and task')
     .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
-    .option('--seed <n>', 'seed of training', '1')
-    .option('--fresh', 'measure again what was measured before')
     .option('--keep', 'leave packs of random-weight models on the disk')
     .addHelpText('after', HELP)
     .action(bench);
@@ -94,45 +69,24 @@ async function bench(values: Record<string, unknown>): Promise<void> {
   }
   if (values.list === true) {
     const names = [...measurements.map(measurementName), ...studies.map(studyName)];
-    process.stdout.write(listText(names));
+    process.stdout.write(`${names.join('\n')}\n`);
     return;
   }
-  const out = resolve(
-    String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')),
-  );
+  const out = resolve(String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')));
   const file = await measure(values, { quick, measurements, stages, studies, out });
   if (values.prepare === true) return;
   const files = await writeReport(file, out);
   process.stdout.write(`${files.map((name) => join(out, name)).join('\n')}\n`);
   const failed = file.failed ?? [];
   if (file.differing.length + failed.length === 0) return;
-  throw new SidaError({
-    code: 'cannot_run',
-    message:
-      failed.length > 0
-        ? `Measurements failed: ${failed.join(', ')}`
-        : `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`,
-  });
+  const differing = `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`;
+  const message = failed.length > 0 ? `Measurements failed: ${failed.join(', ')}` : differing;
+  throw new SidaError({ code: 'cannot_run', message });
 }
 
-function onCuda(values: Record<string, unknown>): boolean {
-  if (values.device !== 'cpu' && values.device !== 'cuda') {
-    throw new UsageError(`--device ${values.device}: expected cpu or cuda`);
-  }
-  if (values.device === 'cuda' && values.quick === true) {
-    throw new UsageError('--quick is a list of the cpu; --minutes limits --device cuda');
-  }
-  if (values.device === 'cpu' && (values.minutes !== undefined || values.prepare === true)) {
-    throw new UsageError('--minutes and --prepare are of --device cuda');
-  }
-  return values.device === 'cuda';
-}
-
-/** A day without --minutes. */
-function timeLimit(minutes: unknown): TimeLimit {
-  const found = Number(minutes ?? 1440);
-  if (found > 0) return new TimeLimit(60 * found);
-  throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
+function onCuda({ device }: Record<string, unknown>): boolean {
+  if (device === 'cpu' || device === 'cuda') return device === 'cuda';
+  throw new UsageError(`--device ${device}: expected cpu or cuda`);
 }
 
 interface Work {
@@ -153,59 +107,46 @@ async function measure(
     work: resolve(String(values.work)),
     data: dataDirectory(values.data as string | undefined),
     threads: number('threads', String(values.threads ?? availableParallelism()), 1, 1024),
-    seed: number('seed', String(values.seed), 0, 2 ** 31 - 1),
-    fresh: values.fresh === true,
   };
   mkdirSync(out, { recursive: true });
   const say = (text: string) => process.stderr.write(`${text}\n`);
-  const limit = stages && timeLimit(values.minutes);
-  const gpu = stages && (await readGpu());
-  const end = () => limit?.end();
-  if (limit !== undefined) {
-    // The first signal ends the measuring and writes what there is. A second one ends the program.
-    process.once('SIGINT', end).once('SIGTERM', end);
-  }
-  const onGpu = gpu && {
-    gpu,
-    ...(stages && { stages }),
-    ...(limit && { limit }),
-    prepareOnly: values.prepare === true,
+  const onGpu = stages && {
+    ...{ stages, gpu: await readGpu(), prepareOnly: values.prepare === true },
+    signal: stopSignal(values.minutes),
     onResult: (result: BenchResult) => {
       const file = join(out, BENCH_FILE);
       writeFileSync(`${file}.tmp`, `${JSON.stringify(summarize(result, []))}\n`);
       renameSync(`${file}.tmp`, file);
     },
   };
-  try {
-    const begin = performance.now();
-    const found = await runStudies(studies, {
-      ...common,
-      inputs: sizes.study,
-      onStep: say,
-    });
-    const result = await measureAll(
-      {
-        ...{ ...common, command: commandText(), quick, measurements, sizes },
-        keep: values.keep === true || values.prepare === true,
-        ...onGpu,
-      },
-      say,
-    );
-    const seconds = (performance.now() - begin) / 1000;
-    say(
-      `${result.measurements.length} measurements and ${studies.length} studies in ${Math.ceil(seconds / 60)} min; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
-    );
-    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found.fidelity);
-  } finally {
-    limit?.end();
-    process.off('SIGINT', end).off('SIGTERM', end);
-  }
+  const begin = performance.now();
+  const found = await runStudies(studies, { ...common, inputs: sizes.study, onStep: say });
+  const result = await measureAll(
+    {
+      ...{ ...common, command: commandText(), quick, measurements, sizes },
+      keep: values.keep === true || values.prepare === true,
+      ...onGpu,
+    },
+    say,
+  );
+  const seconds = (performance.now() - begin) / 1000;
+  say(
+    `${result.measurements.length} measurements and ${studies.length} studies in ${Math.ceil(seconds / 60)} min; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
+  );
+  return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found.fidelity);
+}
+
+/** After the time, or at the first SIGINT or SIGTERM: what there is gets written. A second one ends the program. */
+function stopSignal(minutes: unknown): AbortSignal {
+  const [most, stop] = [Number(minutes ?? 1440), new AbortController()];
+  if (!(most > 0)) throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
+  return AbortSignal.any([stop.signal, AbortSignal.timeout(60_000 * most)]);
 }
 
 function sizesOf(values: Record<string, unknown>, quick: boolean, cuda: boolean): typeof FULL_SIZES {
   const own = cuda ? CUDA_SIZES : quick ? QUICK_SIZES : FULL_SIZES;
-  const sentences =
-    values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
+  const sentences = values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
   return {
     ...own,
     ...(values.rounds !== undefined && { rounds: number('rounds', String(values.rounds), 1, 1000) }),
@@ -217,17 +158,7 @@ function dataDirectory(given: string | undefined): string | undefined {
   const directory = given ?? 'data';
   if (existsSync(directory)) return resolve(directory);
   if (given === undefined) return undefined;
-  throw new UsageError(
-    `--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`,
-  );
-}
-
-function listText(names: readonly string[]): string {
-  const about = formatTable(
-    'll',
-    SYSTEMS.map((system) => [system.name, system.about]),
-  );
-  return `${names.join('\n')}\n\n${about}\n`;
+  throw new UsageError(`--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`);
 }
 
 /** The command as given. Absolute paths are reduced to their names. */

@@ -12,18 +12,12 @@ import {
   type RoutingShape,
   routingShape,
 } from '../../../dist/predictor/hash-function.js';
-import type {
-  OpenedPredictor,
-  PredictorDirectoryOptions,
-} from '../../../dist/predictor/predictor-directory.js';
+import type { OpenedPredictor, PredictorDirectoryOptions } from '../../../dist/predictor/predictor-directory.js';
 import { routerAlphas } from '../../../dist/predictor/router-probabilities.js';
 import { Corpus, type TeacherRecord } from '../../../dist/predictor/training/corpus.js';
 import { concatenated } from '../../../dist/ragged.js';
 
-export async function open(
-  directory: string,
-  { model }: PredictorDirectoryOptions,
-): Promise<OpenedPredictor> {
+export async function open(directory: string, { model }: PredictorDirectoryOptions): Promise<OpenedPredictor> {
   const corpus = await Corpus.open([directory], model.vocabSize);
   const records = Array.from({ length: corpus.starts.at(-1)! }, (_, sequence) => corpus.record(sequence));
   corpus.close();
@@ -78,9 +72,9 @@ export class ReplayFunction implements HashFunction {
       const own = input.tokens.subarray(input.offsets[s], input.offsets[s + 1]);
       const context = contextOf(input, s);
       const whole = crosses ? own : concatenated([context, own]).values;
-      const found = this.#candidates(stack, context, whole).find((stacks) =>
-        begins(stacks[stack]!.tokens, whole),
-      )?.[stack];
+      const found = this.#candidates(stack, context, whole).find((stacks) => begins(stacks[stack]!.tokens, whole))?.[
+        stack
+      ];
       if (found === undefined) return false;
       const skipped = whole.length - own.length;
       for (let row = 0; row < layers * own.length; row++) {

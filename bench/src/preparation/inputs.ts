@@ -78,9 +78,7 @@ export async function readBenchInputs(name: DataName, options: InputOptions): Pr
       labels: task.labels,
       limit,
       ...(joined && {
-        joins: Object.fromEntries(
-          Object.entries(joined).map(([field, other]) => [field, join(directory!, other)]),
-        ),
+        joins: Object.fromEntries(Object.entries(joined).map(([field, other]) => [field, join(directory!, other)])),
       }),
     });
   const own = directory === undefined ? undefined : join(directory, evaluation);
@@ -99,9 +97,7 @@ export async function readBenchInputs(name: DataName, options: InputOptions): Pr
   return {
     ...about,
     ...columns(await read(own, sentences, joins?.evaluation)),
-    training: (await read(join(directory!, training), trainingSentences, joins?.training)).map(
-      ({ text }) => text,
-    ),
+    training: (await read(join(directory!, training), trainingSentences, joins?.training)).map(({ text }) => text),
     source: evaluation,
     warnings: [],
   };

@@ -1,7 +1,6 @@
 /** Makes the packs, traces and predictors that measurements need in a work directory, and uses existing ones again. */
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
-import { freemem } from 'node:os';
+import { copyFileSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSource } from '../../../dist/checkpoint/checkpoint-source.js';
 import { FileHashes } from '../../../dist/checkpoint/file-hashes.js';
@@ -10,13 +9,12 @@ import { isPack, readManifest } from '../../../dist/checkpoint/manifest.js';
 import { SidaError } from '../../../dist/errors.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import type { DeviceName } from '../../../dist/native/addon-types.js';
-import { readPredictorManifest } from '../../../dist/predictor/training/manifest.js';
 import { NETWORK_NAMES } from '../../../dist/protocol/predictor-messages.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { type BenchModel, checkpointOf, diskNeed } from '../scenarios/models.js';
-import { type SystemName, systemNamed } from '../scenarios/systems.js';
 import { MINI_DIRECTORY, SCRIPTS } from '../support/paths.js';
 import { makeSwitchCheckpoint, run, sida } from '../support/processes.js';
+import { words } from '../support/script.js';
 
 export interface PreparedModel {
   pack: string;
@@ -29,7 +27,6 @@ export interface Maker {
   /** Directory of everything that is made. */
   work: string;
   threads: number;
-  seed: number;
   /** Device on which traces are recorded; default cpu. */
   device?: DeviceName | undefined;
   /** Stops the work in progress. */
@@ -37,9 +34,6 @@ export interface Maker {
   /** Reports the current step. */
   onStep: (what: string) => void;
 }
-
-/** Bytes. Smaller checkpoints stay in the page cache. */
-const BIG_CHECKPOINT = 4e9;
 
 /** Throws cannot_run with the bytes needed and free. */
 function checkRoom(directory: string, needed: number, what: string): void {
@@ -58,10 +52,9 @@ export async function prepareModel(model: BenchModel, maker: Maker): Promise<Pre
   const pack = join(directory, 'pack');
   if (!isPack(pack)) {
     const { checkpoint, pack: packed } = diskNeed(model);
-    const memory = checkpointInMemory(checkpoint);
-    checkRoom(directory, packed + (memory === undefined ? checkpoint : 0), model.name);
+    checkRoom(directory, packed + checkpoint, model.name);
     const made = isMade(model);
-    const source = made ? (memory ?? join(directory, 'checkpoint')) : checkpointOf(model);
+    const source = made ? join(directory, 'checkpoint') : checkpointOf(model);
     try {
       if (made) await makeCheckpoint(model, source, maker);
       onStep(`${model.name}: packing (${formatBytes(packed)})`);
@@ -82,15 +75,6 @@ async function bundledWeights(model: BenchModel): Promise<string> {
   return (await readSource(checkpoint, info, { hashes: FileHashes.inMemory() })).weights;
 }
 
-/** A checkpoint is read once. If memory is plentiful, keeping it there saves disk and time. */
-function checkpointInMemory(bytes: number): string | undefined {
-  const files = '/dev/shm';
-  if (bytes < BIG_CHECKPOINT || !existsSync(files)) return undefined;
-  const { bavail, bsize } = statfsSync(files);
-  const room = Math.min(bavail * bsize, freemem() / 2);
-  return room >= 1.1 * bytes ? join(files, `sida-bench-${process.pid}`) : undefined;
-}
-
 /** Whether its checkpoint is made here, and removed with its pack. */
 function isMade({ weights, expertBytes }: BenchModel): boolean {
   return weights === 'random' || expertBytes !== undefined;
@@ -103,30 +87,19 @@ async function makeCheckpoint(model: BenchModel, out: string, { onStep, signal }
   rmSync(out, { recursive: true, force: true });
   if (expertBytes !== undefined) {
     const script = `${SCRIPTS}pad-experts.mjs`;
-    const args = ['--model', checkpointOf(model), '--out', out, '--expert-bytes', expertBytes];
-    await run(process.execPath, [script, ...args], { signal });
+    const args = words`${script} --model ${checkpointOf(model)} --out ${out} --expert-bytes ${expertBytes}`;
+    await run(process.execPath, args, { signal });
     return;
   }
   const { experts, layers, dModel, dFf, heads, vocab } = shape;
-  const flags = { experts, layers, vocab, heads, 'd-model': dModel, 'd-ff': dFf };
-  const sizes = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
+  const sizes = words`--experts ${experts} --layers ${layers} --vocab ${vocab} --heads ${heads}`;
+  const widths = words`--d-model ${dModel} --d-ff ${dFf}`;
   // Quantized packs are made from bf16: it takes half the disk, and loses far less than quantization does.
   const stored = dtype === 'f32' ? 'f32' : 'bf16';
-  await makeSwitchCheckpoint(out, ['--dtype', stored, ...sizes], signal);
+  await makeSwitchCheckpoint(out, ['--dtype', stored, ...sizes, ...widths], signal);
   for (const file of ['tokenizer.json', 'sida.json']) {
     copyFileSync(join(MINI_DIRECTORY, file), join(out, file));
   }
-}
-
-/** Why a system cannot run: the bundled model has no predictor, or one without the network that the system needs. */
-export async function missingNetwork(model: BenchModel, system: SystemName): Promise<string | undefined> {
-  if (model.folder === undefined || !systemNamed(system).needs.includes('predictor')) return undefined;
-  const directory = bundledPredictor(model);
-  if (!existsSync(directory)) return `${model.folder} has no predictor`;
-  const kind = NETWORK_NAMES.find((name) => name === system);
-  if (kind === undefined) return undefined;
-  const { networks } = await readPredictorManifest(directory);
-  return networks[kind] === undefined ? `${model.folder}'s predictor has no ${kind} network` : undefined;
 }
 
 function bundledPredictor(model: BenchModel): string {
@@ -139,19 +112,16 @@ export async function predictorOf(
   { fingerprint }: PreparedModel,
   traces: readonly string[],
   epochs: number,
-  { work, threads, seed, signal, onStep }: Maker,
+  { work, threads, signal, onStep }: Maker,
 ): Promise<string> {
   if (model.folder !== undefined) return bundledPredictor(model);
-  const key = shortHash(fingerprint, String(epochs), String(seed), ...traces);
+  const key = shortHash(fingerprint, String(epochs), ...traces);
   const directory = join(work, model.name, `predictor-${key}`);
   for (const network of NETWORK_NAMES) {
     onStep(`${model.name}: training ${network} networks`);
-    const args = [
-      ...['train', ...traces, '--out', directory, '--network', network, '--seed', String(seed)],
-      ...['--epochs', String(epochs), '--threads', String(threads)],
-    ];
+    const args = words`--out ${directory} --network ${network} --epochs ${epochs} --threads ${threads}`;
     // Ends at once where the directory holds them.
-    await sida(args, { signal });
+    await sida(['train', ...traces, ...args], { signal });
   }
   return directory;
 }

@@ -17,17 +17,10 @@ export interface Sizes {
 }
 
 /** Fewer inputs say little: what one needs differs too much from the next. A pass of 256 experts takes longest. */
-export function leastInputs({ shape }: Pick<BenchModel, 'shape'>): number {
-  return shape.experts >= 256 ? 20 : 50;
-}
+const leastInputs = ({ shape }: BenchModel) => (shape.experts >= 256 ? 20 : 50);
 
 /** Inputs of the long task cost about ten times those of the short one. */
 const SHARE_OF: Record<DataName, number> = { sst2: 1, mrpc: 0.75, multirc: 0.25, words: 1 };
-
-/** Of a trained model. The transfers of a padded one cost what a real one's do. */
-function mostInputs({ expertBytes }: Pick<BenchModel, 'expertBytes'>): number {
-  return expertBytes === undefined ? 200 : 100;
-}
 
 export const QUICK_SIZES: Sizes = {
   rounds: 2,
@@ -41,11 +34,11 @@ export const FULL_SIZES: Sizes = {
   rounds: 3,
   trainingEpochs: 10,
   training: ({ weights }) => (weights === 'trained' ? 1000 : 300),
-  sentences: (model, data) =>
-    Math.max(
-      leastInputs(model),
-      model.weights === 'trained' ? Math.ceil(mostInputs(model) * SHARE_OF[data]) : 0,
-    ),
+  sentences: (model, data) => {
+    // The transfers of a padded model cost what a real one's do.
+    const most = model.weights === 'random' ? 0 : model.expertBytes === undefined ? 200 : 100;
+    return Math.max(leastInputs(model), Math.ceil(most * SHARE_OF[data]));
+  },
   study: 400,
 };
 

@@ -1,4 +1,5 @@
 /** Replays a trace under every policy, cache size and look-ahead: what each one loads. */
+import { sum } from '../support/statistics.js';
 import { leastBytes } from './fewest-loads.js';
 import { BLIND, type PolicyRun, runPolicy } from './policies.js';
 import type { Phase, RoutingTrace } from './routing-trace.js';
@@ -26,11 +27,7 @@ export interface ReplayReport {
 }
 
 /** `shares`: of all experts that a cache holds. Throws where a policy moves fewer bytes than the bound. */
-export function compare(
-  trace: RoutingTrace,
-  shares: readonly number[],
-  lookaheads: readonly number[],
-): ReplayReport {
+export function compare(trace: RoutingTrace, shares: readonly number[], lookaheads: readonly number[]): ReplayReport {
   const { model, layers, experts, expertBytes, batches } = trace;
   const all = layers.length * experts;
   const bytesOf = (id: number) => expertBytes[Math.floor(id / experts)]!;
@@ -96,7 +93,6 @@ function countsOf(
 /** Tokens, passes and experts needed in a phase. */
 function sizeOf({ batches }: RoutingTrace, phase: Phase) {
   const passes = batches.flatMap(({ passes: own }) => own).filter((pass) => pass.phase === phase);
-  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
   return {
     tokens: sum(passes.map(({ tokens }) => tokens)),
     passes: passes.length,

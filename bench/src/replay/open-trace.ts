@@ -8,9 +8,7 @@ import { type RecordedBatch, type RecordedPass, type RoutingTrace, turnOf } from
 
 /** `expertBytes`: where the trace does not say; a directory never does. */
 export async function openTrace(path: string, expertBytes?: number): Promise<RoutingTrace> {
-  return statSync(path).isDirectory()
-    ? readSidaTrace(path, expertBytes ?? 1)
-    : readCsvTrace(path, expertBytes);
+  return statSync(path).isDirectory() ? readSidaTrace(path, expertBytes ?? 1) : readCsvTrace(path, expertBytes);
 }
 
 /**

@@ -41,7 +41,7 @@ export function runPolicy(
 let lastTable = 0;
 
 /** Batches with the recorded routing as their tables, or without tables. */
-export function tabled<Pass extends Pick<RecordedPass, 'visits'>>(
+function tabled<Pass extends Pick<RecordedPass, 'visits'>>(
   { batches, experts }: { batches: readonly { passes: readonly Pass[] }[]; experts: number },
   known: boolean,
 ): ReplayBatch<Pass & ReplayPass>[] {

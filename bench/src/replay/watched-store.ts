@@ -55,8 +55,7 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
       if (this.#watch.use !== undefined) for (const id of ids) this.#watch.use(pass, id);
       this.#tell(pass, this.#store.visit(Uint32Array.from(ids)));
     }
-    if (needs.own.length > 0)
-      this.#store.learn(needs, foundOf(pass.visits, needs, this.#device.layerExperts));
+    if (needs.own.length > 0) this.#store.learn(needs, foundOf(pass.visits, needs, this.#device.layerExperts));
   }
 
   #tell(pass: Pass, loads: StoreLoads | null): void {

@@ -29,9 +29,7 @@ const ROUNDING = 1e-6;
 export function checkBounds(
   measurements: readonly Pick<MeasurementSummary, 'name' | 'bytesMoved' | 'leastBytes'>[],
 ): void {
-  const beaten = measurements.filter(
-    ({ bytesMoved, leastBytes = 0 }) => bytesMoved < (1 - ROUNDING) * leastBytes,
-  );
+  const beaten = measurements.filter(({ bytesMoved, leastBytes = 0 }) => bytesMoved < (1 - ROUNDING) * leastBytes);
   if (beaten.length === 0) return;
   const named = beaten.map(
     ({ name, bytesMoved, leastBytes }) => `${name} (${(bytesMoved / leastBytes!).toFixed(3)} of it)`,
@@ -47,21 +45,19 @@ export function summarize(result: BenchResult, fidelity: TaskFidelity[]): BenchF
   for (const { scenario, system, samples } of result.measurements) {
     if (system === 'resident' && samples.length > 0) reference.set(inputsKey(scenario), samples[0]!.answers);
   }
-  const measurements = result.measurements.map(
-    ({ name, scenario, system, commits, samples }): MeasurementSummary => {
-      const { answers, warnings: _, ...numbers } = medians(samples);
-      const resident = reference.get(inputsKey(scenario));
-      return {
-        name,
-        scenario,
-        system,
-        commits: [...new Set(commits)],
-        ...numbers,
-        wallMsOfRounds: samples.map(({ wallMs }) => Math.round(wallMs * 100) / 100),
-        agreement: resident === undefined ? null : sameShare(answers, resident),
-      };
-    },
-  );
+  const measurements = result.measurements.map(({ name, scenario, system, commits, samples }): MeasurementSummary => {
+    const { answers, warnings: _, ...numbers } = medians(samples);
+    const resident = reference.get(inputsKey(scenario));
+    return {
+      name,
+      scenario,
+      system,
+      commits: [...new Set(commits)],
+      ...numbers,
+      wallMsOfRounds: samples.map(({ wallMs }) => Math.round(wallMs * 100) / 100),
+      agreement: resident === undefined ? null : sameShare(answers, resident),
+    };
+  });
   return { ...result, measurements, fidelity };
 }
 

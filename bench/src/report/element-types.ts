@@ -5,9 +5,7 @@ import type { Section } from './section.js';
 
 /** Every expert resident, batches of several sizes. */
 export function elementTypesSection(measurements: readonly MeasurementSummary[]): Section {
-  const resident = measurements.filter(
-    ({ system, scenario }) => system === 'resident' && scenario.link === 'disk',
-  );
+  const resident = measurements.filter(({ system, scenario }) => system === 'resident' && scenario.link === 'disk');
   const batched = resident.filter(({ scenario: { model, batch } }) =>
     resident.some(({ scenario: other }) => other.model === model && other.batch !== batch),
   );
@@ -18,16 +16,7 @@ export function elementTypesSection(measurements: readonly MeasurementSummary[])
       '"Who Says Elephants Can\'t Run" (Kim et al., 2022, arXiv:2211.10017), which claims up to 26× the throughput of its baseline on GPUs, and almost one eighth of the float32 size with 4-bit experts',
     tables: [
       {
-        head: [
-          'model',
-          'task',
-          'inputs',
-          'batch',
-          'experts at work a pass',
-          'input tokens/s',
-          'p50, ms',
-          'experts’ bytes',
-        ],
+        head: 'model | task | inputs | batch | experts at work a pass | input tokens/s | p50, ms | experts’ bytes',
         rows: batched.map((own) => [
           modelTitle(own.scenario.model),
           dataTitle(own.scenario.data),

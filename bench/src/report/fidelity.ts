@@ -59,7 +59,7 @@ function hitsSection(studies: readonly TaskFidelity[]): Section {
     TASKS.map((task, i) => [`${model}, paper`, dataTitle(task), DASH, DASH, DASH, ofHundred(hits[i]!), DASH]),
   );
   const one = studies.filter((study) => isTask(study) && !several(study));
-  const head = ['model', 'task', 'hash function', 'inputs'];
+  const head = 'model | task | hash function | inputs';
   const error = 'error of α, of its mean';
   return {
     id: 'paper-hits',
@@ -68,11 +68,11 @@ function hitsSection(studies: readonly TaskFidelity[]): Section {
     about: 'α is the factor of an expert’s output; its error counts where the first expert is right.',
     tables: [
       {
-        head: [...head, 'top-1', 'top-3', error],
+        head: `${head} | top-1 | top-3 | ${error}`,
         rows: [...paper, ...one.flatMap((study) => hitRows(study, [0, 2]))],
       },
       ...studies.filter(several).map((study) => ({
-        head: [...head, ...study.hitNames, error],
+        head: [head, ...study.hitNames, error].join(' | '),
         rows: hitRows(study, [0, 1]),
       })),
     ],
@@ -107,14 +107,7 @@ function meanOf(
   return sum / tokens;
 }
 
-const QUALITY = [
-  'inputs',
-  'exact',
-  'predicted',
-  'random tables',
-  'experts of zeros',
-  'way from zeros to exact',
-];
+const QUALITY = 'inputs | exact | predicted | random tables | experts of zeros | way from zeros to exact';
 const CONTROLS =
   'Random tables rename the experts of each layer; experts of zeros add nothing. `cannot tell`: the 95 % interval of exact less zeros does not lie above 0, so that predictions could not fail.';
 
@@ -128,10 +121,7 @@ interface Quality {
   told: boolean;
 }
 
-function qualityCells(
-  { inputs, exact, predicted, random, zeros, told }: Quality,
-  show: (value: number) => string,
-) {
+function qualityCells({ inputs, exact, predicted, random, zeros, told }: Quality, show: (value: number) => string) {
   const way = zeros === null || predicted === null ? undefined : shareOfWay(predicted, zeros, exact, told);
   return [
     String(inputs),
@@ -141,8 +131,7 @@ function qualityCells(
 }
 
 function tasksSection(studies: readonly TaskFidelity[]): Section {
-  const title = (task: keyof typeof MEASURES) =>
-    `${dataTitle(task)}, ${MEASURES[task].name}, k = ${MEASURES[task].k}`;
+  const title = (task: keyof typeof MEASURES) => `${dataTitle(task)}, ${MEASURES[task].name}, k = ${MEASURES[task].k}`;
   const paper = Object.entries(PAPER_FIDELITY).flatMap(([model, { exact, predicted, fidelity }]) =>
     TASKS.map((task, i) => [
       ...[`${model}, paper`, title(task), DASH, ofHundred(exact[i]!), ofHundred(predicted[i]!)],
@@ -155,9 +144,7 @@ function tasksSection(studies: readonly TaskFidelity[]): Section {
     const [exact, figure] = [labels?.exact[key], predicted?.[key]];
     if (exact == null || predicted === undefined || figure == null) return [];
     const controls = { random: predicted.random[key], zeros: labels!.zeros[key], told: labels!.told };
-    const cells = qualityCells({ inputs, exact, predicted: figure, ...controls }, (value) =>
-      percent(value, 2),
-    );
+    const cells = qualityCells({ inputs, exact, predicted: figure, ...controls }, (value) => percent(value, 2));
     return [[model, title(data), ...cells, percent(figure / exact, 2), percent(predicted.agreement, 2)]];
   });
   return {
@@ -165,9 +152,7 @@ function tasksSection(studies: readonly TaskFidelity[]): Section {
     title: 'Fidelity of predicted routing',
     beside: `${SIDA}, table 4 (fine-tuned models)`,
     about: `${CONTROLS} Exact mode, the default, has none of this loss.`,
-    tables: [
-      { head: ['model', 'task', ...QUALITY, 'fidelity', 'same label as exact'], rows: [...paper, ...ours] },
-    ],
+    tables: [{ head: `model | task | ${QUALITY} | fidelity | same label as exact`, rows: [...paper, ...ours] }],
   };
 }
 
@@ -179,9 +164,7 @@ function perplexitySection(studies: readonly TaskFidelity[]): Section {
   const ours = studies.flatMap(({ model, inputs, perplexity }) =>
     (perplexity?.predicted ?? []).map(({ k, perplexity: predicted, random, ratio }) => {
       const { exact, zeros, told } = perplexity!;
-      const cells = qualityCells({ inputs, exact, predicted, random, zeros, told }, (value) =>
-        value.toFixed(2),
-      );
+      const cells = qualityCells({ inputs, exact, predicted, random, zeros, told }, (value) => value.toFixed(2));
       return [`${model} on WikiText-2, k = ${k}`, ...cells, times(ratio)];
     }),
   );
@@ -190,6 +173,6 @@ function perplexitySection(studies: readonly TaskFidelity[]): Section {
     title: 'Perplexity of predicted routing',
     beside: `${SIDA}, table 3`,
     about: `${CONTROLS} Ours: span corruption over pieces of text for a model with an encoder, the text as it is for a decoder.`,
-    tables: [{ head: ['perplexity', ...QUALITY, 'ratio'], rows: [...paper, ...ours] }],
+    tables: [{ head: `perplexity | ${QUALITY} | ratio`, rows: [...paper, ...ours] }],
   };
 }

@@ -6,14 +6,15 @@ import type { Scenario } from '../scenarios/scenarios.js';
 
 export interface Table {
   caption?: string;
-  head: string[];
-  rows: string[][];
+  /** Names of the columns, with ` | ` between them. */
+  head: string;
+  rows: unknown[][];
 }
 
 export function markdownTable({ caption, head, rows }: Table): string {
-  const lines = [head, head.map(() => '---'), ...rows].map(
-    (cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`,
-  );
+  const cells = rows.map((row) => row.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | '));
+  const rule = head.split(' | ').map(() => '---');
+  const lines = [head, rule.join(' | '), ...cells].map((line) => `| ${line} |`);
   return [...(caption === undefined ? [] : [`${caption}:`, '']), ...lines].join('\n');
 }
 
@@ -25,9 +26,7 @@ export function times(ratio: number | null | undefined): string {
 }
 
 export function percent(share: number | null | undefined, digits = 1): string {
-  return share == null || !Number.isFinite(share)
-    ? DASH
-    : `${(100 * share).toFixed(digits).replace('-', '−')} %`;
+  return share == null || !Number.isFinite(share) ? DASH : `${(100 * share).toFixed(digits).replace('-', '−')} %`;
 }
 
 /** Milliseconds, or a rate. */

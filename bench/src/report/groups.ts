@@ -45,10 +45,7 @@ export function beside(
 }
 
 /** Throughput over that of another measurement. */
-export function speedOver(
-  own: MeasurementSummary,
-  other: MeasurementSummary | undefined,
-): number | undefined {
+export function speedOver(own: MeasurementSummary, other: MeasurementSummary | undefined): number | undefined {
   return other && perSecond(own) / perSecond(other);
 }
 

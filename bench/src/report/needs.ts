@@ -42,29 +42,12 @@ export function needsSection({ models }: Pick<BenchFile, 'models'>): Section {
     tables: [
       {
         caption: 'Mean of all inputs (figure 8)',
-        head: [
-          'model',
-          'task',
-          'inputs',
-          'mean tokens',
-          'experts needed',
-          'weights',
-          'needed by one input',
-          'saved',
-        ],
+        head: 'model | task | inputs | mean tokens | experts needed | weights | needed by one input | saved',
         rows: means,
       },
       {
         caption: 'By length of the input (figures 2 and 4)',
-        head: [
-          'model',
-          'task',
-          'tokens',
-          'inputs',
-          'experts needed',
-          'idle of the encoder',
-          'effective memory, of all bytes',
-        ],
+        head: 'model | task | tokens | inputs | experts needed | idle of the encoder | effective memory, of all bytes',
         rows: classes,
       },
     ],
@@ -110,7 +93,7 @@ export function memorySection({ models }: Pick<BenchFile, 'models'>): Section {
     const name = `${modelTitle(model.name)}, experts ${model.dtype}, as packed`;
     return [name, bytes(all), bytes(size.experts), percent(size.experts / all), DASH];
   });
-  const head = ['model', 'weights', 'of them experts', 'share', 'the paper, GB'];
+  const head = 'model | weights | of them experts | share | the paper, GB';
   return {
     id: 'memory',
     title: 'Memory by model, and the share of its experts',

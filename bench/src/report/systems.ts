@@ -6,24 +6,17 @@ import { bytes, DASH, figure, linkTitle, modelTitle, percent, shareName, times }
 import { beside, type Group, groupsOf, groupTitle, overBelady, perSecond, speedOver } from './groups.js';
 import { type Section, SIDA } from './section.js';
 
-const HEAD = [
-  ...['budget', 'system', 'inputs', 'device memory', 'sentences/s', '÷ resident', '÷ `lru`', '÷ `none`'],
-  ...['p50 / p95, ms', 'bytes loaded per sentence', 'bytes ÷ Belady', 'waiting for experts or tables'],
-  ...['hash building ÷ pass time', 'rounds, max ÷ min time', 'answers'],
-];
+const HEAD =
+  'budget | system | inputs | device memory | sentences/s | ÷ resident | ÷ `lru` | ÷ `none` | p50 / p95, ms | ' +
+  'bytes loaded per sentence | bytes ÷ Belady | waiting for experts or tables | hash building ÷ pass time | ' +
+  'rounds, max ÷ min time | answers';
 
 export function systemsSections(measurements: readonly MeasurementSummary[]): Section[] {
   return groupsOf(measurements)
     .filter((group) => group.measurements.length > 1)
     .map((group) => {
       const { model, data, link, device, batch } = group.scenario;
-      const parts = [
-        model,
-        data,
-        link,
-        ...(device ? [device] : []),
-        ...(batch > 1 ? [`batch-${batch}`] : []),
-      ];
+      const parts = [model, data, link, ...(device ? [device] : []), ...(batch > 1 ? [`batch-${batch}`] : [])];
       return {
         id: `systems-${parts.join('-')}`,
         title: `All systems: ${groupTitle(group)}`,
@@ -34,8 +27,7 @@ export function systemsSections(measurements: readonly MeasurementSummary[]): Se
     });
 }
 
-const budgetsOf = ({ measurements }: Group) =>
-  new Set(measurements.map(({ scenario }) => scenario.share)).size;
+const budgetsOf = ({ measurements }: Group) => new Set(measurements.map(({ scenario }) => scenario.share)).size;
 
 function row(measurement: MeasurementSummary, group: Group): string[] {
   const { scenario, p50Ms, p95Ms, passSeconds, tableSeconds, wallMs, wallMsOfRounds } = measurement;
@@ -69,8 +61,7 @@ function throughputChart(group: Group) {
   const rows = measurements
     .filter(({ system }) => system !== 'resident')
     .map((own) => ({ x: 100 * own.scenario.share, y: perSecond(own), series: own.system as string }));
-  const level =
-    resident === undefined ? [] : [0, 100].map((x) => ({ x, y: perSecond(resident), series: 'resident' }));
+  const level = resident === undefined ? [] : [0, 100].map((x) => ({ x, y: perSecond(resident), series: 'resident' }));
   return lineChart({
     title: 'Throughput against the budget',
     subtitle: `${groupTitle(group)}; resident needs 100 %`,
@@ -100,9 +91,7 @@ export function paperSystems(measurements: readonly MeasurementSummary[]): Secti
   const rows = comparedRows(measurements, SHOWN)
     .filter(({ measurement: { scenario } }) => scenario.data === 'sst2' && scenario.share === PAPER_SHARE)
     .map(({ measurement, group }) => {
-      const [lru, streaming] = (['lru', 'layer-streaming'] as const).map((name) =>
-        beside(measurement, name, group),
-      );
+      const [lru, streaming] = (['lru', 'layer-streaming'] as const).map((name) => beside(measurement, name, group));
       const { resident, scenario } = group;
       return [
         modelTitle(scenario.model),
@@ -118,10 +107,9 @@ export function paperSystems(measurements: readonly MeasurementSummary[]): Secti
         times(speedOver(measurement, resident)),
       ];
     });
-  const head = [
-    ...['model', 'link', 'system', 'inputs', 'throughput over `lru`', 'over `none`', 'over layer streaming'],
-    ...['bytes over `lru`', 'latency, share of layer streaming', 'device memory saved', 'share of resident'],
-  ];
+  const head =
+    'model | link | system | inputs | throughput over `lru` | over `none` | over layer streaming | bytes over `lru` | ' +
+    'latency, share of layer streaming | device memory saved | share of resident';
   return {
     id: 'paper-systems',
     title: 'The system of the SiDA paper beside ours: SST-2, a fifth of the experts',
@@ -153,15 +141,9 @@ export function predictionTable(measurements: readonly MeasurementSummary[]): Se
     });
     return [[system, String(compared.length), verdicts('none'), verdicts('lru'), String(more.length)]];
   });
-  const head = [
-    ...[
-      'system',
-      'setups',
-      'beside `none`: slower / equal / faster',
-      'beside `lru`: slower / equal / faster',
-    ],
-    'loads more bytes than `none`',
-  ];
+  const head =
+    'system | setups | beside `none`: slower / equal / faster | beside `lru`: slower / equal / faster | ' +
+    'loads more bytes than `none`';
   return {
     id: 'prediction',
     title: 'In how many setups does prediction pay?',

@@ -1,5 +1,6 @@
 /** Experts that inputs need, from the true routing, by length of the input. */
 import type { RoutingTrace } from '../replay/routing-trace.js';
+import { sum } from '../support/statistics.js';
 import type { DataFacts, LengthNeeds } from './result.js';
 
 /** Upper ends of the length classes, in tokens. */
@@ -34,21 +35,9 @@ function byLength(rows: readonly Row[]): LengthNeeds[] {
     const least = (CLASSES[i - 1] ?? 0) + 1;
     const own = rows.filter(({ tokens }) => tokens >= least && tokens <= most);
     if (own.length === 0) return [];
-    return [
-      {
-        least,
-        most,
-        inputs: own.length,
-        tokens: mean(own, 'tokens'),
-        needed: mean(own, 'needed'),
-        neededOfEncoder: mean(own, 'neededOfEncoder'),
-      },
-    ];
+    const means = { tokens: mean(own, 'tokens'), needed: mean(own, 'needed') };
+    return [{ least, most, inputs: own.length, ...means, neededOfEncoder: mean(own, 'neededOfEncoder') }];
   });
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
 }
 
 function mean(rows: readonly Row[], key: keyof Row): number {

@@ -49,7 +49,5 @@ function driverVersion(): string {
 
 /** Identifies GPU and driver: results of another are measured again. */
 export function gpuIdentity({ name, driver, emulated }: Gpu): string {
-  return [emulated && !name.includes('emulated') ? `emulated ${name}` : name, driver]
-    .filter(Boolean)
-    .join(', driver ');
+  return [emulated && !name.includes('emulated') ? `emulated ${name}` : name, driver].filter(Boolean).join(', driver ');
 }

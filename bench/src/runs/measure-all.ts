@@ -4,7 +4,7 @@
 import { SidaError } from '../../../dist/errors.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { missingInputs } from '../preparation/inputs.js';
-import { type Maker, missingNetwork, removeModel } from '../preparation/prepare.js';
+import { type Maker, removeModel } from '../preparation/prepare.js';
 import type { Sizes } from '../preparation/sizes.js';
 import { type BenchModel, modelNamed } from '../scenarios/models.js';
 import { type Measurement, measurementName } from '../scenarios/scenarios.js';
@@ -16,7 +16,6 @@ import type { Gpu } from './gpu.js';
 import { type ModelBench, prepareBench } from './model-bench.js';
 import type { BenchResult, MeasurementResult, ModelFacts, Sample, Skipped } from './result.js';
 import { ResultStore } from './result-store.js';
-import type { TimeLimit } from './time-limit.js';
 import { specOf, workOf } from './work-of.js';
 
 const MEASURING_PROCESS = new URL('../systems/measuring-process.js', import.meta.url).pathname;
@@ -36,13 +35,12 @@ export interface MeasureOptions {
   /** Directory of the tasks' texts. */
   data: string | undefined;
   threads: number;
-  seed: number;
-  fresh: boolean;
   /** Keep packs of random weights. */
   keep: boolean;
   /** Set for measurements on cuda. */
   gpu?: Gpu;
-  limit?: TimeLimit;
+  /** Aborted when the time is over. */
+  signal?: AbortSignal | undefined;
   /** Make packs, traces and predictors, and measure nothing. */
   prepareOnly?: boolean;
   /** Called after each sample with the result so far. */
@@ -83,35 +81,25 @@ class Run {
     this.#options = options;
     this.#say = say;
     this.#store = new ResultStore(options.out);
-    if (options.fresh) this.#store.clear();
-    const { work, threads, seed, gpu, limit } = options;
-    this.#maker = {
-      ...{ work, threads, seed, device: gpu && 'cuda', signal: limit?.signal },
-      onStep: say,
-    };
+    const { work, threads, gpu, signal } = options;
+    this.#maker = { ...{ work, threads, signal }, device: gpu && 'cuda', onStep: say };
     this.#total = options.measurements.length * options.sizes.rounds;
   }
 
   async runModel(model: BenchModel, measurements: readonly Measurement[]): Promise<void> {
     const { sizes, prepareOnly } = this.#options;
-    const runnable: Measurement[] = [];
-    for (const measurement of measurements) {
-      if (await this.#canRun(measurement, model)) runnable.push(measurement);
-    }
+    const runnable = measurements.filter((measurement) => this.#canRun(measurement));
     if (runnable.length === 0) return;
     let bench: ModelBench;
-    const begun = performance.now();
     try {
-      bench = await prepareBench(model, runnable, this.#options, this.#maker, (message) =>
-        this.#warn(message),
-      );
+      const warn = (message: string) => this.#warn(message);
+      bench = await prepareBench(model, runnable, this.#options, this.#maker, warn);
     } catch (error) {
       // A model that cannot be made must not spoil the others' results.
       if (!(error instanceof SidaError)) throw error;
       for (const measurement of runnable) this.#skip(measurement, this.#endedOr(error.message));
       return;
     }
-    this.#say(`${model.name}: prepared in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
     const { facts } = bench;
     const earlier = this.#models.get(model.name);
     if (earlier !== undefined) facts.data = { ...earlier.data, ...facts.data };
@@ -126,12 +114,10 @@ class Run {
     for (const { model } of this.#models.values()) removeModel(model, this.#options.work);
   }
 
-  async #canRun(measurement: Measurement, model: BenchModel): Promise<boolean> {
-    const { data, limit } = this.#options;
-    const reason =
-      missingInputs(measurement.scenario.data, data) ??
-      (await missingNetwork(model, measurement.system)) ??
-      (limit?.over ? 'the time is over' : undefined);
+  #canRun(measurement: Measurement): boolean {
+    const { data, signal } = this.#options;
+    const missing = missingInputs(measurement.scenario.data, data);
+    const reason = missing ?? (signal?.aborted ? 'the time is over' : undefined);
     if (reason === undefined) return true;
     this.#skip(measurement, reason);
     return false;
@@ -146,22 +132,17 @@ class Run {
 
   /** A process that was stopped because the time was over did not fail. */
   #endedOr(message: string): string {
-    return this.#options.limit?.over ? 'the time was over before it ended' : message;
+    return this.#options.signal?.aborted ? 'the time was over before it ended' : message;
   }
 
   async #takeSample(measurement: Measurement, bench: ModelBench, round: number): Promise<void> {
-    const { limit, onResult } = this.#options;
+    const { signal, onResult } = this.#options;
     const name = measurementName(measurement);
     const work = workOf(measurement, bench, this.#options);
     const known =
-      this.#results.get(name) ??
-      this.#store.read(measurement, specOf(measurement, work, bench, this.#options));
+      this.#results.get(name) ?? this.#store.read(measurement, specOf(measurement, work, bench, this.#options));
     const kept = known.samples.length > round;
-    const { model, data, batch } = measurement.scenario;
-    const kind = `${model}/${data}/${batch}`;
-    const refusal = kept ? undefined : limit?.refusal(kind);
-    if (refusal !== undefined) return this.#skip(measurement, refusal, 1);
-    const begun = performance.now();
+    if (!kept && signal?.aborted) return this.#skip(measurement, 'the time is over', 1);
     let result = known;
     try {
       if (!kept) {
@@ -171,28 +152,23 @@ class Run {
       // GPU time is short: one broken measurement must not cost the others.
       if (this.#options.gpu === undefined) throw error;
       const why = this.#endedOr((error as Error).message);
-      if (!limit?.over) this.#failed.push(name);
+      if (!signal?.aborted) this.#failed.push(name);
       return this.#skip(measurement, why, 1);
     }
-    if (!kept) limit?.took(kind, (performance.now() - begun) / 1000);
     this.#results.set(name, result);
     this.#done += 1;
     const sample = result.samples[round]!;
     for (const warning of sample.warnings) this.#warn(`${name}: ${warning}`);
-    const what = kept
-      ? 'kept from before'
-      : `${sample.p50Ms.toFixed(2)} ms, ${formatBytes(sample.bytesMoved)} loaded`;
+    const what = kept ? 'kept from before' : `${sample.p50Ms.toFixed(2)} ms, ${formatBytes(sample.bytesMoved)} loaded`;
     this.#say(`${this.#done}/${this.#total} ${name}: ${what}`);
     onResult?.(this.result((performance.now() - this.#begun) / 1000));
   }
 
   async #measure(name: string, work: MeasurementWork): Promise<Sample> {
-    const input = JSON.stringify(work);
-    const { limit } = this.#options;
+    const { signal } = this.#options;
     try {
-      return JSON.parse(
-        await run(process.execPath, [MEASURING_PROCESS], { input, signal: limit?.signal }),
-      ) as Sample;
+      const input = JSON.stringify(work);
+      return JSON.parse(await run(process.execPath, [MEASURING_PROCESS], { input, signal })) as Sample;
     } catch (error) {
       throw new SidaError({ code: 'cannot_run', message: `${name}: ${(error as Error).message}` });
     }
@@ -205,7 +181,7 @@ class Run {
   }
 
   result(seconds: number): BenchResult {
-    const { command, quick, sizes, seed } = this.#options;
+    const { command, quick, sizes } = this.#options;
     const measurements = [...this.#results.values()];
     const { comparisons, differing, alone } = judgeExactness(measurements);
     for (const name of alone) this.#warn(`${name} has no resident run to be compared with`);
@@ -216,7 +192,6 @@ class Run {
       command,
       quick,
       rounds: sizes.rounds,
-      seed,
       provenance: this.#provenance,
       models: [...this.#models.values()],
       measurements,

@@ -6,7 +6,7 @@ import { type Sizes, tabledTexts } from '../preparation/sizes.js';
 import { labelTraceOf, textTraceOf } from '../preparation/traces.js';
 import { openTrace } from '../replay/open-trace.js';
 import { scoredBatches } from '../replay/scored-batches.js';
-import type { BenchModel } from '../scenarios/models.js';
+import { type BenchModel, MAX_BATCH_TOKENS } from '../scenarios/models.js';
 import type { DataName, Measurement } from '../scenarios/scenarios.js';
 import { systemNamed } from '../scenarios/systems.js';
 import { dataFacts } from './data-facts.js';
@@ -44,9 +44,9 @@ export async function prepareBench(
   const prepared = await prepareModel(model, maker);
   const needs = new Set(measurements.flatMap(({ system }) => systemNamed(system).needs));
   const training: string[] = [];
-  const { maxBatchTokens } = model;
   const sets = [...new Set(measurements.map(({ scenario }) => scenario.data))];
-  const plan = loadAddon().planMemory({ pack: prepared.pack }, { maxBatchTokens, kvTokens: 1.5 * maxBatchTokens, threads, device: gpu ? 'cuda' : 'cpu' }); // biome-ignore format: one line
+  const limits = { maxBatchTokens: MAX_BATCH_TOKENS, kvTokens: 1.5 * MAX_BATCH_TOKENS, threads };
+  const plan = loadAddon().planMemory({ pack: prepared.pack }, { ...limits, device: gpu ? 'cuda' : 'cpu' });
   const facts: ModelFacts = {
     model,
     bytes: { dense: plan.dense, routers: plan.routers, experts: plan.expertBytes, expert: plan.slot },
@@ -73,7 +73,7 @@ export async function prepareBench(
     if (gpu === undefined || needs.has('trace')) {
       const replayed = measurements.filter((one) => one.scenario.data === name && one.system === 'replay');
       const texts = tabledTexts(model, replayed, inputs);
-      const trace = await labelTraceOf(model, prepared, inputs, texts, maker);
+      const trace = await labelTraceOf(prepared, inputs, texts, maker);
       bench.traces.set(name, trace);
       if (gpu === undefined) {
         const recorded = await openTrace(trace, plan.block);
@@ -87,7 +87,7 @@ export async function prepareBench(
       }
     }
     if (needs.has('predictor') && model.weights === 'random') {
-      training.push(await textTraceOf(model, prepared, inputs, inputs.training, maker));
+      training.push(await textTraceOf(prepared, inputs, inputs.training, maker));
     }
   }
   if (needs.has('predictor')) {

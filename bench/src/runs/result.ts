@@ -13,7 +13,6 @@ export interface MeasurementSpec {
   sentences: number;
   warmUp: number;
   threads: number;
-  seed: number;
   /** Hash of the texts, the pack and the predictor. */
   inputs: string;
   /** The GPU and its driver, for measurements on cuda. */
@@ -69,7 +68,6 @@ export interface BenchResult {
   command: string;
   quick: boolean;
   rounds: number;
-  seed: number;
   provenance: Provenance;
   models: ModelFacts[];
   measurements: MeasurementResult[];

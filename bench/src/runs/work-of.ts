@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { shortHash } from '../preparation/prepare.js';
 import { warmUpOf } from '../preparation/sizes.js';
 import { LINKS } from '../scenarios/links.js';
+import { MAX_BATCH_TOKENS } from '../scenarios/models.js';
 import type { Measurement } from '../scenarios/scenarios.js';
 import { systemFlags, systemNamed } from '../scenarios/systems.js';
 import type { MeasurementWork } from '../systems/work.js';
@@ -13,7 +14,6 @@ import type { MeasurementSpec } from './result.js';
 interface Settings {
   gpu?: Gpu;
   threads: number;
-  seed: number;
 }
 
 /** The work of a measurement's process. */
@@ -25,7 +25,7 @@ export function workOf(
   const { scenario, system } = measurement;
   const { model, prepared, traces, predictor } = bench;
   const inputs = bench.inputs.get(scenario.data)!;
-  const { texts, labels, right } = inputs;
+  const { texts, labels } = inputs;
   const { driver, exact } = systemNamed(system);
   const needs = driver === 'threads' && exact && scenario.batch === 1 && bench.needs.get(scenario.data);
   const paths = { predictor: predictor ?? 'none', trace: traces.get(scenario.data)! };
@@ -35,7 +35,7 @@ export function workOf(
       model: prepared.pack,
       memoryBudget: `${scenario.share * 100}%`,
       threads: String(threads),
-      maxBatchTokens: String(model.maxBatchTokens),
+      maxBatchTokens: String(MAX_BATCH_TOKENS),
       ...LINKS[scenario.link].flags,
       // Host memory in front of a device that holds everything would only be page-locked.
       ...(scenario.link === 'host' && scenario.share === 1 && { hostBudget: '0' }),
@@ -45,7 +45,6 @@ export function workOf(
     ...prepared,
     texts,
     labels,
-    right,
     warmUp: warmUpOf(model, measurement, inputs),
     batch: scenario.batch,
     ...(needs && { needs }),
@@ -57,13 +56,12 @@ export function specOf(
   { scenario }: Measurement,
   { texts, warmUp, flags, fingerprint }: MeasurementWork,
   bench: ModelBench,
-  { threads, seed, gpu }: Settings,
+  { threads, gpu }: Settings,
 ): MeasurementSpec {
   return {
     sentences: texts.length,
     warmUp: warmUp.length,
     threads,
-    seed,
     inputs: shortHash(
       fingerprint,
       basename(flags.predictor ?? ''),

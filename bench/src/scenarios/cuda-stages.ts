@@ -1,12 +1,5 @@
 /** The measurements for a GPU, the most valuable first. A stage ends before the next one begins. */
-import {
-  type DataName,
-  expand,
-  type Measurement,
-  measurementName,
-  type ScenarioBlock,
-  select,
-} from './scenarios.js';
+import { type DataName, expand, type Measurement, measurementName, type ScenarioBlock, select } from './scenarios.js';
 import type { SystemName } from './systems.js';
 
 const SMALL = 'switch-base-8-bf16';

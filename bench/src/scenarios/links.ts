@@ -2,25 +2,20 @@
 
 export type LinkName = 'disk' | 'simulated-12GBps' | 'host';
 
-export interface Link {
-  name: LinkName;
+interface Link {
   /** Name in charts and tables. */
   title: string;
   /** Options of `sida serve`. */
   flags: Record<string, string>;
-  /** Bytes per second of a simulated link. */
-  bandwidth?: number;
 }
 
 export const LINKS: Record<LinkName, Link> = {
-  disk: { name: 'disk', title: 'disk', flags: { hostBudget: '0' } },
+  disk: { title: 'disk', flags: { hostBudget: '0' } },
   'simulated-12GBps': {
-    name: 'simulated-12GBps',
     title: 'simulated link, 12 GB/s',
     // All experts are in host memory, so that a transfer waits for the simulated link alone.
     flags: { hostBudget: '100%', linkBandwidth: '12GB/s' },
-    bandwidth: 12e9,
   },
   // The SiDA paper's setting: every expert in host memory, the device behind PCIe.
-  host: { name: 'host', title: 'host memory', flags: { hostBudget: '100%' } },
+  host: { title: 'host memory', flags: { hostBudget: '100%' } },
 };

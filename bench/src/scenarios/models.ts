@@ -3,6 +3,9 @@ import { join } from 'node:path';
 import type { ExpertDtype } from '../../../dist/native/addon-types.js';
 import { MODELS_DIRECTORY } from '../support/paths.js';
 
+/** Most tokens of one pass. It sizes the workspace, and longer inputs are left out. */
+export const MAX_BATCH_TOKENS = 2048;
+
 export interface BenchModel {
   name: string;
   weights: 'trained' | 'random';
@@ -13,8 +16,6 @@ export interface BenchModel {
   /** Element type of the packed experts. */
   dtype: ExpertDtype;
   shape: SwitchShape;
-  /** Most tokens of one pass. It sizes the workspace, and longer inputs are left out. */
-  maxBatchTokens: number;
 }
 
 export interface SwitchShape {
@@ -40,17 +41,15 @@ function switchBase(experts: number, dtype: ExpertDtype, layers = SWITCH_BASE.la
     weights: 'random',
     dtype,
     shape: { ...SWITCH_BASE, experts, layers },
-    maxBatchTokens: 2048,
   };
 }
 
-export const SWITCH_MINI: BenchModel = {
+const SWITCH_MINI: BenchModel = {
   name: 'switch-mini',
   weights: 'trained',
   folder: 'switch-mini',
   dtype: 'bf16',
   shape: { dModel: 128, dFf: 256, heads: 8, dKv: 16, layers: 4, sparseStep: 2, experts: 64, vocab: 8000 },
-  maxBatchTokens: 2048,
 };
 
 /** Its experts hold a sixth of its right answers. */
@@ -60,10 +59,9 @@ export const SWITCH_WORDS: BenchModel = {
   folder: 'switch-words',
   dtype: 'bf16',
   shape: { dModel: 128, dFf: 256, heads: 8, dKv: 16, layers: 4, sparseStep: 1, experts: 32, vocab: 8000 },
-  maxBatchTokens: 2048,
 };
 
-export const SWITCH_WORDS_PADDED: BenchModel = {
+const SWITCH_WORDS_PADDED: BenchModel = {
   ...SWITCH_WORDS,
   name: 'switch-words-padded',
   expertBytes: '2.65MB',
@@ -130,7 +128,6 @@ export function diskNeed({ weights, dtype, shape, expertBytes }: BenchModel): {
 } {
   const { all } = parametersOf(shape);
   const bytes = { f32: 4, bf16: 2, int8: 1, int4: 0.625 }[dtype as string] ?? 4;
-  if (weights === 'trained')
-    return { checkpoint: expertBytes === undefined ? 0 : all * 2, pack: all * bytes };
+  if (weights === 'trained') return { checkpoint: expertBytes === undefined ? 0 : all * 2, pack: all * bytes };
   return { checkpoint: all * (dtype === 'f32' ? 4 : 2), pack: all * Math.max(bytes, 0.625) * 1.02 };
 }

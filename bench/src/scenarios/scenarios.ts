@@ -77,14 +77,7 @@ export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
   return [...measurements.values()];
 }
 
-function scenariosOf({
-  models,
-  data: sets,
-  shares,
-  links,
-  device,
-  batches = [1],
-}: ScenarioBlock): Scenario[] {
+function scenariosOf({ models, data: sets, shares, links, device, batches = [1] }: ScenarioBlock): Scenario[] {
   const all = [1, ...shares.filter((share) => share < 1)];
   return models.flatMap((model) =>
     sets.flatMap((data) =>
@@ -106,8 +99,7 @@ export function select(measurements: readonly Measurement[], patterns: readonly 
   const compared = new Set(wanted.map(({ scenario }) => referenceKey(scenario)));
   return measurements.filter(
     (measurement) =>
-      wanted.includes(measurement) ||
-      (isReference(measurement) && compared.has(referenceKey(measurement.scenario))),
+      wanted.includes(measurement) || (isReference(measurement) && compared.has(referenceKey(measurement.scenario))),
   );
 }
 

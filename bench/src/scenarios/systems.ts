@@ -19,7 +19,6 @@ export type SystemName =
 
 export interface BenchSystem {
   name: SystemName;
-  about: string;
   /**
    * threads: the inference and hash-building threads of `sida serve`. engine: the native engine alone, driven by the
    * measuring process.
@@ -37,50 +36,22 @@ export interface SystemPaths {
   trace: string;
 }
 
-function system(
-  name: SystemName,
-  about: string,
-  rest: Partial<Omit<BenchSystem, 'name' | 'about'>> = {},
-): BenchSystem {
-  return { name, about, driver: 'threads', exact: true, needs: [], ...rest };
+function system(name: SystemName, rest: Partial<Omit<BenchSystem, 'name'>> = {}): BenchSystem {
+  return { name, driver: 'threads', exact: true, needs: [], ...rest };
 }
 
+const predicting = { needs: ['predictor'] } as const;
+
+/** bench/README.md says what they do. */
 export const SYSTEMS: readonly BenchSystem[] = [
-  system('resident', 'every expert on the device ("Standard")'),
-  system(
-    'layer-streaming',
-    'whole MoE layers stream through the budget in their order, prefetched as deep as its slots allow (model parallelism of the SiDA paper, ZeRO-Inference)',
-    { driver: 'engine' },
-  ),
-  system('lru', 'on demand, the least recently used expert goes'),
-  system(
-    'none',
-    'the default settings of `sida serve` with `--predictor none`: on demand, and not as `lru`: the expert whose next use is expected last goes',
-  ),
-  system('fifo', 'on demand, the expert loaded first goes'),
-  system('lfu', 'on demand, the least frequently used expert goes'),
-  system(
-    'expert-buffering',
-    'on demand; experts known to be inactive in the running batch go first, then the one loaded last ("Towards MoE Deployment")',
-    { driver: 'engine' },
-  ),
-  system('default', 'the default settings of `sida serve` with the predictor', { needs: ['predictor'] }),
-  system('token', 'hash tables from what each token was routed to before', { needs: ['predictor'] }),
-  system('lstm', "hash tables from LSTM networks, the predictor's `lstm`", { needs: ['predictor'] }),
-  system('attention', "hash tables from residual attention blocks, the predictor's `attention`", {
-    needs: ['predictor'],
-  }),
-  system(
-    'predicted',
-    "tables of the predictor's default network route in place of the routers, as in the SiDA paper: answers may differ",
-    { exact: false, needs: ['predictor'] },
-  ),
-  system('paper', 'the system of the SiDA paper: `predicted`, and the expert loaded first goes', {
-    exact: false,
-    needs: ['predictor'],
-  }),
-  system('replay', 'oracle: hash tables hold the true routing', { needs: ['trace'] }),
-  system('shuffled', 'control: hash tables name random experts', { needs: ['predictor'] }),
+  system('resident'),
+  system('layer-streaming', { driver: 'engine' }),
+  ...(['lru', 'none', 'fifo', 'lfu'] as const).map((name) => system(name)),
+  system('expert-buffering', { driver: 'engine' }),
+  ...(['default', 'token', 'lstm', 'attention'] as const).map((name) => system(name, predicting)),
+  ...(['predicted', 'paper'] as const).map((name) => system(name, { ...predicting, exact: false })),
+  system('replay', { needs: ['trace'] }),
+  system('shuffled', predicting),
 ];
 
 /** Trained predictors with exact answers. */

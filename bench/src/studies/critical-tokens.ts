@@ -15,8 +15,7 @@ export const MOST_CRITICAL = 32;
  */
 export function changeProbability(others: number, changed: number, critical: number): number {
   let spared = 1;
-  for (let i = 0; i < Math.min(critical, others); i++)
-    spared *= Math.max(0, others - changed - i) / (others - i);
+  for (let i = 0; i < Math.min(critical, others); i++) spared *= Math.max(0, others - changed - i) / (others - i);
   return 1 - spared;
 }
 

@@ -74,8 +74,7 @@ class Changes {
       const at = (layer * tokens + t) * k;
       const now = (layer * tokens + u) * k;
       const chosen = after.subarray(now, now + k);
-      for (const expert of before.subarray(at, at + k))
-        if (!chosen.includes(expert)) this.#changed[layer]! += 1 / k;
+      for (const expert of before.subarray(at, at + k)) if (!chosen.includes(expert)) this.#changed[layer]! += 1 / k;
     }
   }
 

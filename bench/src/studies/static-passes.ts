@@ -4,6 +4,8 @@
  * has no static gating. Both ways through a layer come from one native bench, so that their difference is like for
  * like. "Towards MoE Deployment", figures 9 and 10.
  */
+import { sum } from '../support/statistics.js';
+
 /** A batch of one MoE layer both ways, as native/bench/gating_bench.cc prints it. */
 export interface GatedBatch {
   tokens: number;
@@ -35,7 +37,6 @@ export function staticPasses(
   layers: readonly GatedBatch[],
   experts: number,
 ): StaticPass[] {
-  const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
   return layers[0]!.static.map(({ factor }, i): StaticPass => {
     const padded = layers.map((layer) => layer.static[i]!);
     const slower = sum(padded.map(({ ms }, l) => ms - layers[l]!.dynamicMs));

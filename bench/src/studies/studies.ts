@@ -1,16 +1,15 @@
 /**
- * What predictions are worth in answers: `sida eval` of the bundled models, each in its own process, with results that
- * are kept. Tables 3, 4 and 5 of SiDA-MoE.
+ * What predictions are worth in answers: `sida eval` of the bundled models. Tables 3, 4 and 5 of SiDA-MoE.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { SourceReport } from '../../../dist/evaluation/evaluate.js';
 import { missingInputs, readBenchInputs } from '../preparation/inputs.js';
 import { shortHash } from '../preparation/prepare.js';
 import type { Skipped } from '../runs/result.js';
 import { type DataName, fitsName } from '../scenarios/scenarios.js';
-import { MODELS_DIRECTORY, SIDA } from '../support/paths.js';
-import { run } from '../support/processes.js';
+import { MODELS_DIRECTORY } from '../support/paths.js';
+import { sida } from '../support/processes.js';
 
 /** A task, or `text` for running text. */
 type FidelityData = DataName | 'text';
@@ -27,13 +26,11 @@ export interface TaskFidelity extends SourceReport {
 }
 
 export interface StudyOptions {
-  out: string;
   work: string;
   data: string | undefined;
   /** Inputs of each study. */
   inputs: number;
   threads: number;
-  fresh: boolean;
   onStep: (what: string) => void;
 }
 
@@ -68,7 +65,10 @@ export async function runStudies(
     const { model, data } = study;
     const why = missing(data, options.data);
     if (why === undefined) {
-      const { sources } = await kept(study, [SIDA, ...(await evalArgs(study, options))], options);
+      options.onStep(`${studyName(study)}: measuring`);
+      const { sources } = JSON.parse(await sida(await evalArgs(study, options))) as {
+        sources: SourceReport[];
+      };
       fidelity.push({ ...sources[0]!, model, data });
     } else {
       skipped.push({ what: studyName(study), why });
@@ -82,25 +82,6 @@ function missing(data: FidelityData, directory: string | undefined): string | un
   if (data !== 'text') return missingInputs(data, directory);
   if (directory !== undefined && existsSync(join(directory, TEXT))) return undefined;
   return `running text needs ${TEXT} in --data`;
-}
-
-/** The result of an earlier run of the same command, or of a run now. */
-async function kept(
-  study: Study,
-  args: string[],
-  { out, fresh, onStep }: StudyOptions,
-): Promise<{ sources: SourceReport[] }> {
-  const file = join(out, 'studies', `${studyName(study).replaceAll('/', '-')}.json`);
-  const key = shortHash(...args);
-  if (!fresh && existsSync(file)) {
-    const earlier = JSON.parse(readFileSync(file, 'utf8'));
-    if (earlier.key === key) return earlier.report;
-  }
-  onStep(`${studyName(study)}: measuring`);
-  const report = JSON.parse(await run(process.execPath, args));
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, `${JSON.stringify({ key, report })}\n`);
-  return report;
 }
 
 async function evalArgs({ model: name, data }: Study, options: StudyOptions): Promise<string[]> {

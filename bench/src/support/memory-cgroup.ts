@@ -13,8 +13,7 @@ const NAMES = {
 /** The caller's own group, so that every outer limit stays in force, and the version of its interface. */
 function ownGroup(): { path: string; version: 1 | 2 } {
   const lines = readFileSync('/proc/self/cgroup', 'utf8').split('\n');
-  const of = (controller: string) =>
-    lines.map((line) => line.split(':')).find((parts) => parts[1] === controller)?.[2];
+  const of = (controller: string) => lines.map((line) => line.split(':')).find((parts) => parts[1] === controller)?.[2];
   const first = of('memory');
   if (first !== undefined) return { path: join(ROOT, 'memory', first), version: 1 };
   return { path: join(ROOT, of('') ?? ''), version: 2 };

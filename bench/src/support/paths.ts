@@ -7,8 +7,7 @@ export const SIDA = path('../../../dist/cli/main.js');
 /** The laboratory's own, as built: TypeScript sources and builds lie at the same depth. */
 export const LABORATORY = path('../../dist/main.js');
 /** What SIDA_HASH_FUNCTION_MODULE names, for a server with true or with wrong tables. */
-export const hashFunctionModule = (name: 'replay' | 'shuffled') =>
-  path(`../../dist/hash-functions/${name}.js`);
+export const hashFunctionModule = (name: 'replay' | 'shuffled') => path(`../../dist/hash-functions/${name}.js`);
 /** Records the routing of texts and their labels. */
 export const LABEL_TRACE_PROCESS = path('../../dist/preparation/label-trace-process.js');
 export const SCRIPTS = path('../../scripts/');

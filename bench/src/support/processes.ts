@@ -1,7 +1,7 @@
 /** Programs that the laboratory starts and waits for. */
 import { spawn } from 'node:child_process';
 import { SidaError } from '../../../dist/errors.js';
-import { LABORATORY, SCRIPTS, SIDA } from './paths.js';
+import { SCRIPTS, SIDA } from './paths.js';
 
 interface RunOptions {
   input?: string;
@@ -47,16 +47,7 @@ export function sida(args: readonly string[], options: RunOptions = {}): Promise
   return run(process.execPath, [SIDA, ...args], options);
 }
 
-/** Standard output of `sida bench …`. */
-export function laboratory(args: readonly string[], options: RunOptions = {}): Promise<string> {
-  return run(process.execPath, [LABORATORY, ...args], options);
-}
-
 /** A checkpoint of a Switch-base shape with random weights; `args` beside --out. */
-export async function makeSwitchCheckpoint(
-  out: string,
-  args: readonly string[],
-  signal?: AbortSignal,
-): Promise<void> {
+export async function makeSwitchCheckpoint(out: string, args: readonly string[], signal?: AbortSignal) {
   await run(process.execPath, [`${SCRIPTS}make-switch-checkpoint.mjs`, '--out', out, ...args], { signal });
 }

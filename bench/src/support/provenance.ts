@@ -32,10 +32,7 @@ export function provenance(): Provenance {
 }
 
 /** The same in the words of a script's result, whose tables print them as they are. */
-export function scriptProvenance(): { command: string } & Pick<
-  Provenance,
-  'commit' | 'machine' | 'isa' | 'node'
-> {
+export function scriptProvenance(): { command: string } & Pick<Provenance, 'commit' | 'machine' | 'isa' | 'node'> {
   const { commit, machine, cores, memoryBytes, isa, node } = provenance();
   const about = `${machine}, ${cores} cores, ${formatBytes(memoryBytes)}`;
   return { command: scriptCommand(), commit, machine: about, isa, node };

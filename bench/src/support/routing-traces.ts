@@ -1,8 +1,9 @@
 /** Routing traces for scripts that replay them: recorded ones, and our own model's. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { BUNDLED_SST2, MINI_DIRECTORY } from './paths.js';
+import { BUNDLED_SST2, MODELS_DIRECTORY } from './paths.js';
 import { sida } from './processes.js';
+import { words } from './script.js';
 
 /** The CSV files of a directory by name; says so where there are none. */
 export function recordedTraces(directory: string | undefined): { name: string; file: string }[] {
@@ -14,12 +15,21 @@ export function recordedTraces(directory: string | undefined): { name: string; f
   return recorded.map((file) => ({ name: file.replace(/\.csv(\.gz)?$/, ''), file: join(directory!, file) }));
 }
 
-/** Directory of switch-mini's routing of SST-2's validation set, made in `folder`. */
-export async function tracedSst2(folder: string): Promise<string> {
-  const out = join(folder, 'trace');
-  const data = ['--data', BUNDLED_SST2, '--template', 'sst2 sentence: {text}'];
-  const pack = ['--pack-dir', join(folder, 'packs')];
-  const args = ['trace', MINI_DIRECTORY, ...data, '--max-new-tokens', '1', '--out', out, ...pack];
-  await sida(args, { showErrors: true });
+/** What the routing of a bundled model is recorded on. */
+const TRACED = {
+  'switch-mini': { data: BUNDLED_SST2, template: 'sst2 sentence: {text}' },
+  'switch-words': {
+    data: `${MODELS_DIRECTORY}/switch-words/words/known-held-out.jsonl`,
+    template: 'category of: {text}',
+  },
+  'olmoe-mini': { data: BUNDLED_SST2, template: '{text}' },
+};
+
+/** Directory of a bundled model's routing of SST-2's validation set, or of held-out nouns, made in `folder`. */
+export async function tracedModel(name: keyof typeof TRACED, folder: string): Promise<string> {
+  const [out, packs] = [join(folder, `trace-${name}`), join(folder, 'packs')];
+  const { data, template } = TRACED[name];
+  const given = words`--data ${data} --template ${template} --max-new-tokens 1 --out ${out} --pack-dir ${packs}`;
+  await sida(['trace', join(MODELS_DIRECTORY, name), ...given], { showErrors: true });
   return out;
 }

@@ -18,8 +18,6 @@ process.once('exit', () => {
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 interface ServeOptions {
-  /** Of the API process, such as --cpu-prof. */
-  nodeArgs?: readonly string[];
   /** What the command begins with, such as a shell that joins a group of processes first. */
   through?: readonly string[];
 }
@@ -31,19 +29,16 @@ export class ServeProcess {
   #words = '';
 
   /** Resolves when it takes requests. `args`: flags of `sida serve` but --port. */
-  static async start(
-    args: readonly string[],
-    { nodeArgs = [], through = [] }: ServeOptions = {},
-  ): Promise<ServeProcess> {
-    const serve = new ServeProcess(args, { nodeArgs, through }, await freePort());
+  static async start(args: readonly string[], { through = [] }: ServeOptions = {}): Promise<ServeProcess> {
+    const serve = new ServeProcess(args, through, await freePort());
     await serve.#ready();
     return serve;
   }
 
-  private constructor(args: readonly string[], { nodeArgs, through }: Required<ServeOptions>, port: number) {
+  private constructor(args: readonly string[], through: readonly string[], port: number) {
     this.port = port;
     this.url = `http://127.0.0.1:${port}`;
-    const serve = [...nodeArgs, SIDA, 'serve', '--host', '127.0.0.1', '--port', String(port), ...args];
+    const serve = [SIDA, 'serve', '--host', '127.0.0.1', '--port', String(port), ...args];
     const [command, ...rest] = [...through, process.execPath, ...serve];
     this.#child = spawn(command!, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.#child);
@@ -64,9 +59,7 @@ export class ServeProcess {
       if (answer?.status === 200) return;
       await pause(50);
     }
-    const how = this.#ended()
-      ? `ended with ${this.#child.exitCode ?? this.#child.signalCode}`
-      : 'was not ready';
+    const how = this.#ended() ? `ended with ${this.#child.exitCode ?? this.#child.signalCode}` : 'was not ready';
     await this.stop();
     throw new Error(`sida serve ${how} after ${Math.round(performance.now() - begin)} ms: ${this.#words}`);
   }

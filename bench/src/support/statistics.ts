@@ -7,8 +7,12 @@ export function quantile(values: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))]!;
 }
 
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
 export function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
+  return sum(values) / values.length;
 }
 
 /** The mean of the two middle values where their number is even. */
@@ -17,11 +21,6 @@ export function median(values: readonly number[]): number {
   const half = sorted.length >> 1;
   if (sorted.length === 0) throw new Error('A median of nothing. This is a bug.');
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
-}
-
-/** Largest over smallest: how far rounds lie apart. */
-export function spread(values: readonly number[]): number {
-  return Math.max(...values) / Math.min(...values);
 }
 
 /** Medians of numbers, key by key; what is no number is taken from the first sample. */

@@ -6,9 +6,8 @@
 import type { Engine, RunStats } from '../../../dist/native/addon-types.js';
 import { firstMoeLayer } from '../../../dist/native/model-shape.js';
 import { NOTHING_KNOWN } from '../replay/replay.js';
-import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
-import { answersOf } from './digest.js';
+import { figuresOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { streamingPlan } from './layer-streaming.js';
 import { heldBy, leastBytesOf, visitsOf } from './least-bytes.js';
@@ -45,7 +44,7 @@ function passOf(engine: Engine, { system }: MeasurementWork): Pass {
 }
 
 function measure(engine: Engine, work: MeasurementWork): Sample {
-  const { pack, texts, labels, warmUp, right, batch } = work;
+  const { pack, texts, labels, warmUp, batch } = work;
   const { inputs, encode, plan } = scoringInputs(pack, engine.shape, texts, labels);
   const run = passOf(engine, work);
   const visits: number[][] = [];
@@ -60,10 +59,7 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
   const begun = heldBy(engine.residency().state);
   visits.length = 0;
 
-  const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<
-    (typeof COUNTED)[number],
-    number
-  >;
+  const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<(typeof COUNTED)[number], number>;
   let [stallNs, passNs, passes] = [0, 0, 0];
   const milliseconds: number[] = [];
   const scores: number[][] = [];
@@ -84,15 +80,7 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
   engine.checkIntegrity();
   const usage = engine.usage();
   return {
-    sentences: inputs.length,
-    tokens: inputs.reduce((sum, tokens) => sum + tokens.length, 0),
-    wallMs,
-    p50Ms: quantile(milliseconds, 0.5),
-    p95Ms: quantile(milliseconds, 0.95),
-    slots: usage.slots,
-    experts: engine.plan.experts,
-    slotBytes: engine.plan.slot,
-    budgetBytes: usage.budgetBytes,
+    ...figuresOf({ scores, milliseconds, wallMs }, inputs, engine.plan, usage),
     peakBytes: usage.peakBytes,
     ...totals,
     stallSeconds: stallNs / 1e9,
@@ -103,7 +91,6 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
     leastBytes: leastBytesOf({ begin: begun, visits }, engine.plan, usage.slots),
     routingsPredicted: 0,
     routingHitsTop1: 0,
-    ...answersOf(scores, right),
     warnings: [],
   };
 }

@@ -6,10 +6,7 @@
 import type { ModelShape, ResidencyPlan } from '../../../dist/native/addon-types.js';
 
 /** The plan of a pass that begins at MoE layer `first`. */
-export function streamingPlan(
-  first: number,
-  { firstExperts }: Pick<ModelShape, 'firstExperts'>,
-): ResidencyPlan {
+export function streamingPlan(first: number, { firstExperts }: Pick<ModelShape, 'firstExperts'>): ResidencyPlan {
   const experts = firstExperts.at(-1)!;
   const layers = firstExperts.length - 1;
   const keys = new Float64Array(experts);

@@ -1,11 +1,6 @@
 /** The bound of a measurement: what Belady's rule moves for the same needs from the same beginning. */
 
-import {
-  type MemoryPlan,
-  type ModelShape,
-  NO_EXPERT,
-  type RunResult,
-} from '../../../dist/native/addon-types.js';
+import { type MemoryPlan, type ModelShape, NO_EXPERT, type RunResult } from '../../../dist/native/addon-types.js';
 import { leastBytes } from '../replay/fewest-loads.js';
 
 /** What a run's device held when the measured passes began, and what these needed. */

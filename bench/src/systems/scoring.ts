@@ -1,6 +1,4 @@
 /** Scores labels on the native engine directly, without threads, queues or other processes. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import {
   type Engine,
   type NativeBatch,
@@ -11,7 +9,7 @@ import {
 import type { ScoringPlan } from '../../../dist/protocol/item-work.js';
 import { passAnswers, passBatch } from '../../../dist/scheduler/pass-batch.js';
 import { LabelScoring, planScoring, targetsWithin } from '../../../dist/scheduler/scoring.js';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { tokenizerOf } from '../support/sst2.js';
 
 /** Runs one pass. */
 export type Pass = (batch: NativeBatch) => RunResult;
@@ -30,17 +28,10 @@ export function scoringInputs(
   texts: readonly string[],
   labels: readonly string[],
 ): ScoringInputs {
-  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
-    vocabSize,
-    maxInputBytes: 1 << 20,
-  });
+  const tokenizer = tokenizerOf(pack, vocabSize);
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
   const encode = (text: string) => Int32Array.from(tokenizer.encode(text));
-  return {
-    inputs: texts.map(encode),
-    encode,
-    plan: planScoring(labelIds, special.start, special.end[0]),
-  };
+  return { inputs: texts.map(encode), encode, plan: planScoring(labelIds, special.start, special.end[0]) };
 }
 
 export interface GroupAnswer {
@@ -50,12 +41,7 @@ export interface GroupAnswer {
 }
 
 /** Runs the sentences through the encoder in one pass, and all their labels through the decoder in another. */
-export function scoreGroup(
-  engine: Engine,
-  pass: Pass,
-  group: readonly Int32Array[],
-  plan: ScoringPlan,
-): GroupAnswer {
+export function scoreGroup(engine: Engine, pass: Pass, group: readonly Int32Array[], plan: ScoringPlan): GroupAnswer {
   const sentences = group.map((tokens, i) => ({ job: 0, sequence: i + 1, parent: NO_PARENT, tokens }));
   const encoded = pass(passBatch(0, sentences));
   const labels = sentences.flatMap(({ sequence: parent }, i) =>

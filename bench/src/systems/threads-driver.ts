@@ -1,28 +1,21 @@
 /**
  * Runs a measurement on the inference and hash-building threads of `sida serve`. The queue between them is always full.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { startThreads } from '../../../dist/engine/engine-threads.js';
 import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
 import type { FromInference } from '../../../dist/protocol/inference-messages.js';
 import { BatchFeed } from '../../../dist/scheduler/batch.js';
-import { planScoring } from '../../../dist/scheduler/scoring.js';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { hashFunctionModule } from '../support/paths.js';
-import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
-import { answersOf } from './digest.js';
+import { figuresOf, type MeasuredRun } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { JobBatcher } from './job-batcher.js';
 import { leastBytesOf } from './least-bytes.js';
+import { scoringInputs } from './scoring.js';
 import type { MeasurementWork, Sample } from './work.js';
 
-interface Run {
-  scores: number[][];
-  milliseconds: number[];
-  wallMs: number;
+interface Run extends MeasuredRun {
   counters: InferenceFigures;
 }
 
@@ -37,32 +30,21 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const failed = new Promise<never>((_, reject) => {
     fail = (error) => reject(error);
   });
-  const starting = startThreads({ config, pack, weights, predictor, onError: fail });
+  const starting = startThreads({ config, pack, weights, peerIdentity: '', predictor, onError: fail });
   const { inference, hashBuilder, queue, handOn, opened } = await Promise.race([starting, failed]);
   const { shape, plan, usage } = opened;
 
-  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
-    vocabSize: shape.vocabSize,
-    maxInputBytes: 1 << 20,
-  });
-  const labelIds = labels.map((label) => tokenizer.encodePlain(label));
-  const scoring = planScoring(labelIds, shape.tokens.start, shape.tokens.end[0]);
-  const inputs = texts.map((text) => tokenizer.encode(text));
+  const { inputs, encode, plan: scoring } = scoringInputs(pack, shape, texts, labels);
   const routingK = config.routing === 'predicted' ? (config.routingK ?? shape.topK) : 0;
   let nextJob = 0;
   let nextItem = 0;
-  const batches = new BatchFeed({
-    batcher: new JobBatcher(),
-    queue,
-    handOn,
-  });
+  const batches = new BatchFeed({ batcher: new JobBatcher(), queue, handOn });
   void batches.follow();
   /** A batch is one job with as many items. */
-  const send = (group: readonly (readonly number[])[]) => {
+  const send = (group: readonly Int32Array[]) => {
     const job = nextJob++;
-    const requests = group.map((ids) => {
+    const requests = group.map((tokens) => {
       const work = { kind: 'score' as const, plan: scoring };
-      const tokens = Int32Array.from(ids);
       return { item: nextItem++, job, jobItems: group.length, routingK, owner: '', work, tokens };
     });
     batches.add(requests);
@@ -89,11 +71,10 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   });
   // A predictor without a chosen kind opens its default.
   const expected = predictor === null ? null : (predictor.kind ?? name ?? 'a network');
-  if (name !== expected)
-    throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
+  if (name !== expected) throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
 
   /** Batches that run one after the other. */
-  const run = (sentences: readonly (readonly number[])[]): Promise<Run> => {
+  const run = (sentences: readonly Int32Array[]): Promise<Run> => {
     const groups = groupsOf(sentences, batch);
     const firstItem = nextItem;
     const scores: number[][] = [];
@@ -116,21 +97,13 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     });
   };
 
-  const warm = warmUp.map((text) => tokenizer.encode(text));
+  const warm = warmUp.map(encode);
   const before = (await Promise.race([run(warm), failed])).counters;
   const begin = await Promise.race([held(), failed]);
-  const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
+  const { counters: after, ...measured } = await Promise.race([run(inputs), failed]);
   const since = (key: NumberKey) => after[key] - before[key];
   return {
-    sentences: inputs.length,
-    tokens: inputs.reduce((sum, tokens) => sum + tokens.length, 0),
-    wallMs,
-    p50Ms: quantile(milliseconds, 0.5),
-    p95Ms: quantile(milliseconds, 0.95),
-    slots: usage.slots,
-    experts: plan.experts,
-    slotBytes: plan.slot,
-    budgetBytes: usage.budgetBytes,
+    ...figuresOf(measured, inputs, plan, usage),
     peakBytes: after.usage.peakBytes,
     needed: since('expertsNeeded'),
     resident: since('expertsResident'),
@@ -146,7 +119,6 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     ...(work.needs && { leastBytes: leastBytesOf({ begin, visits: work.needs }, plan, usage.slots) }),
     routingsPredicted: since('routingsPredicted'),
     routingHitsTop1: since('routingHitsNarrow'),
-    ...answersOf(scores, work.right),
     warnings: [...new Set(warnings)],
   };
 }

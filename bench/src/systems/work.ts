@@ -11,8 +11,6 @@ export interface MeasurementWork {
   weights: string;
   texts: string[];
   labels: readonly string[];
-  /** Index of each text's label. */
-  right: number[];
   /** Texts that run before the clock starts. */
   warmUp: readonly string[];
   /** Sentences of one batch. */
@@ -58,8 +56,6 @@ export interface Sample {
   /** (MoE layer, token) pairs that tables predicted, and hits among them. */
   routingsPredicted: number;
   routingHitsTop1: number;
-  /** Sentences classified right. */
-  rightLabels: number;
   /** sha256 of every label score's bits, in the order of the sentences. */
   digest: string;
   /** The label of each sentence, one letter or digit each. */

@@ -39,9 +39,7 @@ describe('a list of measurements', () => {
     ['full', expand(FULL)],
     ['cuda', cudaStages().flat()],
   ])('%s has a resident run of a known model for all that it compares', (_, measurements) => {
-    const references = new Set(
-      measurements.filter(isReference).map(({ scenario }) => referenceKey(scenario)),
-    );
+    const references = new Set(measurements.filter(isReference).map(({ scenario }) => referenceKey(scenario)));
     for (const measurement of measurements) {
       expect(references, measurementName(measurement)).toContain(referenceKey(measurement.scenario));
       expect(modelNamed(measurement.scenario.model).name).toBe(measurement.scenario.model);

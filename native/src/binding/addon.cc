@@ -9,6 +9,7 @@
 
 #include "binding/convert.h"
 #include "binding/engine_binding.h"
+#include "binding/expert_peer_binding.h"
 #include "binding/gguf_convert.h"
 #include "binding/pack_convert.h"
 #include "binding/pack_verifier_binding.h"
@@ -221,6 +222,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("PackWriter", PackWriterBinding::define(env));
   exports.Set("PackVerifier", PackVerifierBinding::define(env));
   exports.Set("Engine", EngineBinding::define(env));
+  exports.Set("ExpertPeer", ExpertPeerBinding::define(env));
   exports.Set("WeightlessStore", WeightlessStoreBinding::define(env));
   exports.Set("TokenEmbedding", PredictorEmbeddingBinding::define(env));
   exports.Set("Predictor", PredictorBinding::define(env));

@@ -239,6 +239,8 @@ Napi::Object BatchAnswers::result(const RunStats& stats) {
   set("diskReads", stats.disk_reads);
   set("diskBytes", stats.disk_bytes);
   set("overtakes", stats.overtakes);
+  set("peer", stats.peer);
+  set("peerWaitNs", stats.peer_wait_ns);
   set("passNs", stats.pass_ns);
   js_.Set("stats", figures);
   return js_;

@@ -132,8 +132,6 @@ size_t positive_from_js(const Napi::Object& object, const char* name, size_t mos
   return static_cast<size_t>(number);
 }
 
-namespace {
-
 ActivationFormat activations_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return ActivationFormat::kF32;
   const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
@@ -142,6 +140,8 @@ ActivationFormat activations_from_js(const Napi::Value& value) {
   }
   throw Error("invalid_request", "expected \"activations\" to be f32, bf16 or int8");
 }
+
+namespace {
 
 KvFormat kv_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return KvFormat::kF32;

@@ -4,6 +4,7 @@
 
 #include "binding/batch_convert.h"
 #include "binding/convert.h"
+#include "binding/peer_convert.h"
 #include "binding/residency_convert.h"
 
 namespace sida {
@@ -74,6 +75,7 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
     options.limits = limits_from_js(js);
     options.link = {number("linkBandwidth"), number("linkLatency")};
     options.reads = {read_depth_from_js(js.Get("readDepth")), read_chunk_from_js(js.Get("readChunkBytes"))};
+    options.peers = peers_from_js(js);
     if (!js.Get("policy").IsUndefined()) options.eviction = eviction_rule_from_js(js.Get("policy"));
     engine_ = std::make_unique<Engine>(options);
   });
@@ -177,6 +179,7 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
     set(host, "experts", engine_ref.host().experts());
     usage.Set("host", host);
     usage.Set("disk", read_settings_to_js(env, engine_ref));
+    usage.Set("peers", peers_to_js(env, engine_ref.peers().stats()));
     return usage;
   });
 }

@@ -12,6 +12,23 @@
 
 namespace sida {
 
+namespace {
+
+/// Bytes per second where the disk was not measured.
+constexpr double kUnmeasuredLoadRate = 1.5e9;
+
+double load_rate(const ReadSettings& reads, const SimulatedLink& link) {
+  const double disk = reads.bytes_per_second > 0 ? reads.bytes_per_second : kUnmeasuredLoadRate;
+  return link.bandwidth > 0 ? std::min(disk, link.bandwidth) : disk;
+}
+
+const PeerLinksOptions& with_peers(const EngineOptions& options) {
+  if (options.peers.peers.empty() || options.limits.device == DeviceKind::kCpu) return options.peers;
+  throw Error("invalid_request", "expert peers need the cpu device");
+}
+
+}  // namespace
+
 Engine::Engine(const EngineOptions& options)
     : pack_(open_pack(options.pack)),
       limits_(fit_limits(pack_.spec, options.limits)),
@@ -28,7 +45,8 @@ Engine::Engine(const EngineOptions& options)
       planner_(pack_.experts.shape, options.eviction),
       weights_(view_weights(pack_.spec, dense_layout_, dense_.data())),
       ops_(make_ops(pack_.spec, weights_, memory_, cache_, limits_)),
-      model_(pack_.spec, weights_, *ops_, store_),
+      peers_(with_peers(options), pack_.experts, load_rate(store_.read_settings(), options.link)),
+      model_(pack_.spec, weights_, *ops_, store_, peers_),
       logit_rows_(memory_, limits_.device, pack_.spec.logit_columns()),
       sequences_(pack_.spec, cache_) {}
 
@@ -72,10 +90,13 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   } catch (...) {
     // The figures of a pass that failed are not those of the next one.
     static_cast<void>(store_.take_stats());
+    static_cast<void>(peers_.take_wait_ns());
     throw;
   }
   pass.keep();
   RunStats stats{store_.take_stats()};
+  stats.peer_wait_ns = peers_.take_wait_ns();
+  stats.stall_ns += stats.peer_wait_ns;
   if (needs != nullptr) planner_.learn(*needs, {output.found, moe_layers * pack_.spec.experts()});
   stats.pass_ns = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());

@@ -19,6 +19,7 @@
 #include "graph/model.h"
 #include "kv/kv_cache.h"
 #include "ops/ops.h"
+#include "peers/peer_links.h"
 #include "weights/model_weights.h"
 
 namespace sida {
@@ -31,10 +32,12 @@ struct EngineOptions {
   SimulatedLink link;
   ReadTuning reads;
   EvictionRule eviction = EvictionRule::kFarthestNextUse;
+  PeerLinksOptions peers = {};
 };
 
 struct RunStats : StoreStats {
   uint64_t pass_ns = 0;
+  uint64_t peer_wait_ns = 0;  ///< of stall_ns, for answers of peers
 };
 
 /// The plan of a pass, or the needs that the engine plans for and learns from.
@@ -54,6 +57,7 @@ class Engine {
   ExpertFile& disk() { return *disk_; }
   const KvCache& cache() const { return cache_; }
   ExpertStore& store() { return store_; }
+  const PeerLinks& peers() const { return peers_; }
   const PassPlanner& planner() const { return planner_; }
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert cannot
@@ -95,6 +99,7 @@ class Engine {
   PassPlanner planner_;
   ModelWeights weights_;
   std::unique_ptr<Ops> ops_;
+  PeerLinks peers_;
   Model model_;
   LogitRows logit_rows_;
   Sequences sequences_;

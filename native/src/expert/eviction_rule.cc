@@ -21,8 +21,9 @@ struct LayerTurns {
   double cycle;       ///< from one turn of the layer to the next, on average
   double next;        ///< its turn after what tables tell of
   double after_pass;  ///< the same after the running pass
+  double gain;        ///< of an expert's share by a turn that needs it
 
-  LayerTurns(const UseRate& rate, double visits, double known) {
+  LayerTurns(const UseRate& rate, double visits, double known) : gain(UseRate::Weights(rate.turns()).gain()) {
     const auto turns = static_cast<double>(rate.turns());
     cycle = turns == 0 ? visits + 1 : visits / turns;
     const double now = visits + 1 - static_cast<double>(rate.last_turn());
@@ -39,32 +40,36 @@ struct LayerTurns {
 
 }  // namespace
 
-void rank_by_next_use(const ResidencyTable& experts, size_t known, std::span<const PlannedVisit> own,
-                      EvictionRanks& ranks) {
-  auto& [before, after, unneeded] = ranks;
-  // Chances at first, or -1 of experts whose layer the pass tells nothing of. The running pass counts as it is
-  // forecast. Later passes do not: replays then moved more bytes.
-  std::fill(before.begin(), before.end(), -1);
-  for (const PlannedVisit& visit : own) {
-    std::fill_n(before.begin() + visit.first, visit.experts, 0);
-    for (size_t entry = 0; entry < visit.ids.size(); ++entry) before[visit.ids[entry]] = visit.chances[entry];
-  }
-  const auto visits = static_cast<double>(experts.visits());
-  const size_t count = experts.experts();
-  for (size_t id = 0; id < count;) {
-    // Layers run in turn, so an expert whose layer has just run waits longest for its next use.
-    const UseRate& first = experts.use_rate(static_cast<ExpertId>(id));
-    const LayerTurns turn(first, visits, static_cast<double>(known));
-    const double gain = UseRate::Weights(first.turns()).gain();
-    // The experts of a layer have the same turns, and lie one behind the other.
-    for (; id < count; ++id) {
-      const UseRate& rate = experts.use_rate(static_cast<ExpertId>(id));
-      if (rate.turns() != first.turns() || rate.last_turn() != first.last_turn()) break;
-      const double without = rate.unneeded();
-      const double share = before[id] < 0 ? rate.value() : without + before[id] * gain;
-      before[id] = turn.next + turn.more(share);
-      after[id] = turn.after_pass + turn.more(without + gain);
+void rank_by_next_use(const ResidencyTable& experts, const ExpertShape& shape, size_t known,
+                      std::span<const PlannedVisit> own, EvictionRanks& ranks) {
+  double *const before = ranks.before.data(), *const after = ranks.after.data(),
+                *const unneeded = ranks.unneeded.data();
+  const std::span<const UseRate> rates = experts.use_rates();
+  const auto turns_of = [&](ExpertId first) {
+    return LayerTurns(rates[first], static_cast<double>(experts.visits()), static_cast<double>(known));
+  };
+  // Layers run in turn, so an expert whose layer has just run waits longest for its next use. The inner loops have no
+  // branches, so that the compiler vectorizes them.
+  for (size_t layer = 0; layer < shape.layers; ++layer) {
+    const size_t first = shape.first_id(layer), end = shape.first_id(layer + 1);
+    if (first == end) continue;
+    const LayerTurns turn = turns_of(first);
+    for (size_t id = first; id < end; ++id) {
+      const double without = rates[id].unneeded();
+      before[id] = turn.next + turn.more(rates[id].value());
+      after[id] = turn.after_pass + turn.more(without + turn.gain);
       unneeded[id] = turn.after_pass + turn.more(without);
+    }
+  }
+  // The running pass counts as it is forecast. Later passes do not: replays then moved more bytes.
+  for (const PlannedVisit& visit : own) {
+    if (visit.experts == 0) continue;
+    const LayerTurns turn = turns_of(visit.first);
+    const double sooner = turn.next - turn.after_pass;
+    for (size_t id = visit.first, end = id + visit.experts; id < end; ++id) before[id] = unneeded[id] + sooner;
+    for (size_t entry = 0; entry < visit.ids.size(); ++entry) {
+      const ExpertId id = visit.ids[entry];
+      before[id] = turn.next + turn.more(rates[id].unneeded() + visit.chances[entry] * turn.gain);
     }
   }
 }

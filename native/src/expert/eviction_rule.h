@@ -39,8 +39,8 @@ struct EvictionRanks {
 
 /// Ranks by expected next use, in visits from now. Tables tell of the next `known` visits; the ranks estimate the uses
 /// after them. `own` holds the visits of the running pass.
-void rank_by_next_use(const ResidencyTable& experts, size_t known, std::span<const PlannedVisit> own,
-                      EvictionRanks& ranks);
+void rank_by_next_use(const ResidencyTable& experts, const ExpertShape& shape, size_t known,
+                      std::span<const PlannedVisit> own, EvictionRanks& ranks);
 
 /// Ranks by the past. `rule` is not kFarthestNextUse.
 void rank_by_past(const ResidencyTable& experts, EvictionRule rule, EvictionRanks& ranks);

@@ -12,6 +12,7 @@ ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, Exper
                          SimulatedLink link, ReadTuning tuning, size_t slots)
     : layout_(layout),
       memory_(memory),
+      host_(host),
       residency_(layout.experts()),
       transfers_(layout_, memory.backend(), disk, host, link, tuning,
                  [this](ExpertId id, std::exception_ptr error) { finish_load(id, std::move(error)); }) {
@@ -139,6 +140,24 @@ void ExpertStore::load_now(std::unique_lock<std::mutex>& lock, std::span<const E
   });
   for (const ExpertId id : loading) residency_.release(id);
   if (load_error_) std::rethrow_exception(std::exchange(load_error_, nullptr));
+}
+
+void ExpertStore::set_elsewhere(std::span<const uint8_t> held) {
+  std::lock_guard lock(mutex_);
+  residency_.set_elsewhere(held);
+}
+
+void ExpertStore::find_absent(size_t layer, std::span<const uint16_t> needed, std::span<uint8_t> absent) {
+  const ExpertId first = layout_.shape.first_id(layer);
+  std::ranges::fill(absent, 0);
+  std::lock_guard lock(mutex_);
+  for (const uint16_t index : needed) {
+    const ExpertId id = first + index;
+    if (residency_.record(id).state != ResidencyState::kAbsent) continue;
+    const bool hosted = host_.hold(id) != nullptr;
+    if (hosted) host_.release(id);
+    absent[index] = !hosted;
+  }
 }
 
 void ExpertStore::check_integrity() const {

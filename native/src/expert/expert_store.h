@@ -63,6 +63,11 @@ class ExpertStore {
   /// A pinned expert is loaded and never evicted. One slot always stays unpinned. Throws cannot_run.
   void pin(std::span<const ExpertId> ids, bool pinned);
 
+  /// `held` (experts): 1 where a peer holds the expert.
+  void set_elsewhere(std::span<const uint8_t> held);
+  /// Sets `absent` (experts of the layer) to 1 for those of `needed` that only the disk has, to 0 for the others.
+  void find_absent(size_t layer, std::span<const uint16_t> needed, std::span<uint8_t> absent);
+
   /// Throws internal when an invariant is broken. Call between passes.
   void check_integrity() const;
 
@@ -81,6 +86,7 @@ class ExpertStore {
 
   ExpertLayout layout_;
   DeviceMemory& memory_;
+  HostTier& host_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   ResidencyTable residency_;
@@ -97,14 +103,17 @@ class ExpertStore {
 class LayerVisit {
  public:
   /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for
-  /// each.
-  LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found);
+  /// each. `asked` (experts of the layer, or none): 1 for those that peers compute, which are not handed out.
+  LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found,
+             std::span<const uint8_t> asked = {});
   ~LayerVisit();
   LayerVisit(const LayerVisit&) = delete;
   LayerVisit& operator=(const LayerVisit&) = delete;
 
   /// Begins the loads of what is missing, as next() does, too. Does not block.
   void begin_loads();
+  /// Hands out these too, because no peer has answered for them. Sets `found` again.
+  void bring_back(std::span<const uint16_t> indices, uint8_t* found);
 
   struct Expert {
     uint16_t index;

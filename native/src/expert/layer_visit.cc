@@ -14,11 +14,19 @@ double steady_seconds() {
 
 }  // namespace
 
-LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found)
+LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found,
+                       std::span<const uint8_t> asked)
     : store_(store), residency_(store.residency_), first_id_(store.layout_.shape.first_id(layer)) {
   std::lock_guard lock(store_.mutex_);
   residency_.begin_visit();
-  for (const uint16_t index : needed) found[index] = static_cast<uint8_t>(residency_.need(first_id_ + index));
+  for (const uint16_t index : needed) {
+    if (!asked.empty() && asked[index] != 0) {
+      residency_.need_elsewhere(first_id_ + index);
+      found[index] = static_cast<uint8_t>(Found::kPeer);
+    } else {
+      found[index] = static_cast<uint8_t>(residency_.need(first_id_ + index));
+    }
+  }
   size_t loads = residency_.missing();
   for (const ExpertId id : residency_.leased()) {
     if (residency_.record(id).state != ResidencyState::kLoading) continue;
@@ -32,6 +40,11 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
 void LayerVisit::begin_loads() {
   std::lock_guard lock(store_.mutex_);
   begin_demands();
+}
+
+void LayerVisit::bring_back(std::span<const uint16_t> indices, uint8_t* found) {
+  std::lock_guard lock(store_.mutex_);
+  for (const uint16_t index : indices) found[index] = static_cast<uint8_t>(residency_.bring_back(first_id_ + index));
 }
 
 LayerVisit::~LayerVisit() {

@@ -48,6 +48,30 @@ double NeedCalibration::Layer::history_odds(size_t index) const {
   return bias + frequency * frequencies[index] + age[kAgeClass[ages[index]]];
 }
 
+size_t NeedCalibration::Layer::likely(std::span<const float> need, std::span<ExpertId> indices,
+                                      std::span<double> chances) const {
+  // Which experts a table tells of, and which are likely, is hard to predict for a processor, so both are gathered
+  // without a branch.
+  size_t told = 0;
+  for (size_t index = 0; index < need.size(); ++index) {
+    chances[index] = forecast * kNoOdds + history_odds(index);
+    indices[told] = static_cast<ExpertId>(index);
+    told += need[index] > 0;
+  }
+  for (const ExpertId index : indices.first(told)) {
+    chances[index] = forecast * odds(chance_in(need[index])) + history_odds(index);
+  }
+  size_t count = 0;
+  for (size_t index = 0; index < need.size(); ++index) {
+    const double sum = chances[index];
+    indices[count] = static_cast<ExpertId>(index);
+    chances[count] = sum;
+    count += sum >= kLeastOdds;
+  }
+  for (double& chance : chances.first(count)) chance = chance_of(chance);
+  return count;
+}
+
 void NeedCalibration::Layer::adjust(std::span<const float> need, std::span<const uint8_t> found) {
   const double rate = kLastRate + (kFirstRate - kLastRate) / (1 + visits / kSlowing);
   for (size_t index = 0; index < need.size(); ++index) {
@@ -79,28 +103,33 @@ void NeedCalibration::Layer::count(std::span<const uint8_t> found) {
 PlannedTable NeedCalibration::corrected(const TableNeeds& table) const {
   const size_t row = shape_.experts_per_layer, layers = table.need.size() / row;
   PlannedTable planned;
-  planned.ids.reserve(table.need.size());
-  planned.chances.reserve(table.need.size());
+  planned.ids.resize(table.need.size());
+  planned.chances.resize(table.need.size());
   planned.ends.reserve(layers);
   for (size_t l = 0; l <= layers; ++l) planned.first.push_back(shape_.first_id(table.layer + l));
+  size_t end = 0;
   for (size_t l = 0; l < layers; ++l) {
     const ExpertId first = planned.first[l];
+    const auto need = table.need.subspan(l * row, planned.first[l + 1] - first);
     const auto layer = layers_.find(first);
-    for (size_t index = 0; index < shape_.experts_of(table.layer + l); ++index) {
-      const double told = chance_in(table.need[l * row + index]);
-      double chance = told;
-      if (layer != layers_.end()) {
-        const double sum = layer->second.forecast * odds(told) + layer->second.history_odds(index);
-        if (sum < kLeastOdds) continue;
-        chance = chance_of(sum);
-      } else if (told == 0) {
-        continue;
+    const auto ids = std::span(planned.ids).subspan(end);
+    const auto chances = std::span(planned.chances).subspan(end);
+    size_t count = 0;
+    if (layer != layers_.end()) {
+      count = layer->second.likely(need, ids, chances);
+    } else {
+      for (size_t index = 0; index < need.size(); ++index) {
+        const double told = chance_in(need[index]);
+        if (told == 0) continue;
+        ids[count] = static_cast<ExpertId>(index);
+        chances[count++] = told;
       }
-      planned.ids.push_back(static_cast<ExpertId>(first + index));
-      planned.chances.push_back(chance);
     }
-    planned.ends.push_back(planned.ids.size());
+    for (ExpertId& id : ids.first(count)) id += first;
+    planned.ends.push_back(end += count);
   }
+  planned.ids.resize(end);
+  planned.chances.resize(end);
   return planned;
 }
 

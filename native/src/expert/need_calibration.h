@@ -60,6 +60,8 @@ class NeedCalibration {
   struct Layer {
     explicit Layer(size_t experts);
     double history_odds(size_t index) const;
+    /// Lists the experts that may be needed, and returns how many. The lists have room for all experts.
+    size_t likely(std::span<const float> need, std::span<ExpertId> indices, std::span<double> chances) const;
     void adjust(std::span<const float> need, std::span<const uint8_t> found);
     void count(std::span<const uint8_t> found);
 

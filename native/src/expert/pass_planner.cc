@@ -63,7 +63,7 @@ ResidencyPlan PassPlanner::plan(const PassNeeds& needs, const ResidencyTable& ex
 }
 
 ResidencyPlan PassPlanner::plan_ahead(const PassNeeds& needs, const ResidencyTable& experts) {
-  rank_by_next_use(experts, visits_.size(), std::span(visits_).first(pass_visits_), ranks_);
+  rank_by_next_use(experts, shape_, visits_.size(), std::span(visits_).first(pass_visits_), ranks_);
   expect_use();
   rehearsal_.run({.visits = std::span(visits_).first(prefetch_visits_),
                   .after_visit = after_visit_,
@@ -73,7 +73,7 @@ ResidencyPlan PassPlanner::plan_ahead(const PassNeeds& needs, const ResidencyTab
                   .layers = layers_,
                   .link = needs.link},
                  experts);
-  for (ExpertId id = 0; id < experts.experts(); ++id) {
+  for (const ExpertId id : rehearsal_.gone()) {
     if (rehearsal_.goes_now(id)) {
       ranks_.before[id] += kExpendable;
       ranks_.unneeded[id] += kExpendable;
@@ -111,7 +111,7 @@ void PassPlanner::expect_use() {
 ResidencyPlan PassPlanner::plan_this_pass(const PassNeeds& needs, const ResidencyTable& experts) {
   const bool ranked_by_use = rule_ == EvictionRule::kFarthestNextUse;
   if (ranked_by_use) {
-    rank_by_next_use(experts, 0, {}, ranks_);
+    rank_by_next_use(experts, shape_, 0, {}, ranks_);
   } else {
     rank_by_past(experts, rule_, ranks_);
   }

@@ -15,7 +15,7 @@ namespace sida {
 /// Plans which experts a pass loads ahead and evicts. Not thread-safe.
 class PassPlanner {
  public:
-  PassPlanner(const ExpertShape& shape, EvictionRule rule) : rule_(rule), calibration_(shape) {}
+  PassPlanner(const ExpertShape& shape, EvictionRule rule) : rule_(rule), shape_(shape), calibration_(shape) {}
 
   /// Corrects the tables that the last plan did not name, and lists the visits of all. Call it before plan().
   void read(const PassNeeds& needs);
@@ -47,6 +47,7 @@ class PassPlanner {
   };
 
   EvictionRule rule_;
+  ExpertShape shape_;
   NeedCalibration calibration_;
   Rehearsal rehearsal_;
   std::unordered_map<uint64_t, Read> tables_;

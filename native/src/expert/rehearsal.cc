@@ -1,42 +1,59 @@
 #include "expert/rehearsal.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 namespace sida {
 namespace {
 
 /// From this chance on a resident expert counts as used by the visit.
 constexpr double kLikely = 0.5;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+double Rehearsal::Rounds::of(double time) const {
+  // Truncated: std::floor is a call without SSE4.1.
+  return batch + layers * static_cast<double>(static_cast<int64_t>(std::max(0.0, time - batch) / layers));
+}
+
 void Rehearsal::run(const Input& input, const ResidencyTable& experts) {
-  experts_.resize(experts.experts());
-  for (size_t id = 0; id < experts_.size(); ++id) {
-    const ExpertRecord& record = experts.record(static_cast<ExpertId>(id));
-    const bool present = record.state != ResidencyState::kAbsent;
-    experts_[id] = {.next_use = input.next_use[id],
-                    .rank = 0,
-                    .used_at = kUnused,
-                    .held = present && !record.pinned,
-                    .pinned = present && record.pinned,
-                    .listed = false,
-                    .used_by_pass = false,
-                    .goes_now = false,
-                    .goes_after_use = false};
+  const std::span<const ExpertRecord> records = experts.records();
+  experts_.resize(records.size());
+  unranked_.resize(records.size());
+  size_t held = 0;
+  double farthest = 0;
+  // Whether an expert is held is hard to predict for a processor, so nothing here branches on it.
+  for (size_t id = 0; id < records.size(); ++id) {
+    const unsigned present = records[id].state != ResidencyState::kAbsent, pinned = records[id].pinned;
+    Expert& expert = experts_[id];
+    expert = {.next_use = input.next_use[id],
+              .rank = kUnranked,
+              .used_at = kUnused,
+              .held = (present & ~pinned) != 0,
+              .pinned = (present & pinned) != 0,
+              .listed = false,
+              .used_by_pass = false,
+              .goes_now = false,
+              .goes_after_use = false};
+    unranked_[held] = static_cast<ExpertId>(id);
+    held += expert.held;
+    farthest = std::max(farthest, expert.next_use * expert.held);
   }
+  unranked_.resize(held);
   loads_.clear();
+  gone_.clear();
   heap_.clear();
-  heap_filled_ = false;
+  rounds_ = {.batch = static_cast<double>(input.batch_visits),
+             .layers = static_cast<double>(input.layers),
+             .visits = static_cast<double>(input.visits.size())};
+  heap_from_ = rounds_.of(farthest) + rounds_.layers;
   free_slots_ = experts.free_slots().size();
   size_t entry = 0;
   for (size_t time = 0; time < input.visits.size(); ++time) {
     visit(input, experts, time, entry);
     entry += input.visits[time].ids.size();
   }
-  // The expert may already have been used by the pass.
-  for (Expert& expert : experts_) expert.goes_after_use |= expert.goes_now && !expert.used_by_pass;
 }
 
 void Rehearsal::visit(const Input& input, const ResidencyTable& experts, size_t time, size_t first_entry) {
@@ -53,7 +70,7 @@ void Rehearsal::visit(const Input& input, const ResidencyTable& experts, size_t 
     if (likely) expert.used_at = static_cast<int32_t>(time);
     const bool loading = experts.record(id).state == ResidencyState::kLoading;
     if (loading && visit.chances[entry] >= least) list(id);
-    rank_again(input, id);
+    rank_again(id);
   }
   for (size_t entry = 0; entry < visit.ids.size(); ++entry) {
     const ExpertId id = visit.ids[entry];
@@ -62,7 +79,8 @@ void Rehearsal::visit(const Input& input, const ResidencyTable& experts, size_t 
     if (chance < least || expert.held || expert.pinned || !make_room(input, time, chance)) continue;
     expert.used_at = static_cast<int32_t>(time);
     expert.held = true;
-    rank_again(input, id);
+    expert.rank = 0;
+    rank_again(id);
     list(id);
   }
 }
@@ -72,15 +90,13 @@ bool Rehearsal::make_room(const Input& input, size_t time, double chance) {
     --free_slots_;
     return true;
   }
-  Expert* victim = next_victim(input);
+  Expert* victim = next_victim();
   if (victim == nullptr) return chance >= kLikely;
   if (chance < least_chance(input.link, victim->next_use - static_cast<double>(time))) return false;
   victim->held = false;
-  if (victim->used_at == kUnused) {
-    victim->goes_now = true;
-  } else if (victim->used_at < static_cast<int32_t>(input.pass_visits)) {
-    victim->goes_after_use = true;
-  }
+  if (victim->used_at >= static_cast<int32_t>(input.pass_visits)) return true;
+  if (!victim->goes_now && !victim->goes_after_use) gone_.push_back(static_cast<ExpertId>(victim - experts_.data()));
+  (victim->used_at == kUnused ? victim->goes_now : victim->goes_after_use) = true;
   return true;
 }
 
@@ -93,44 +109,53 @@ void Rehearsal::list(ExpertId id) {
 /// The expert with the largest rank is evicted first: the one that is needed last. Experts needed in the same round of
 /// a later batch cost the same to reload. Among them, the one that has been evictable for longest goes first, so that
 /// a prefetch need not wait.
-double Rehearsal::rank(const Input& input, const Expert& expert) const {
-  const auto batch = static_cast<double>(input.batch_visits);
+double Rehearsal::rank(const Expert& expert) const {
   const double next = expert.next_use;
-  if (next < batch) return next;
-  const auto layers = static_cast<double>(input.layers);
-  const auto visits = static_cast<double>(input.visits.size());
-  const double round = std::floor((next - batch) / layers);
+  if (next < rounds_.batch) return next;
   // Below 1, so that it orders experts only within a round.
-  const double free = (visits - expert.used_at + next / (next + 1)) / (visits + 2);
-  return batch + layers * (round + free);
+  const double free = (rounds_.visits - expert.used_at + next / (next + 1)) / (rounds_.visits + 2);
+  return rounds_.of(next) + rounds_.layers * free;
 }
 
-void Rehearsal::rank_again(const Input& input, ExpertId id) {
+void Rehearsal::rank_again(ExpertId id) {
   Expert& expert = experts_[id];
-  if (!heap_filled_ || !expert.held) return;
-  expert.rank = rank(input, expert);
+  if (!expert.held) return;
+  if (expert.next_use < heap_from_) {
+    if (expert.rank != kUnranked) unranked_.push_back(id);
+    expert.rank = kUnranked;
+    return;
+  }
+  expert.rank = rank(expert);
   heap_.push_back({expert.rank, id});
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-Rehearsal::Expert* Rehearsal::next_victim(const Input& input) {
-  if (!heap_filled_) {
-    heap_filled_ = true;
-    for (size_t id = 0; id < experts_.size(); ++id) {
-      if (!experts_[id].held) continue;
-      experts_[id].rank = rank(input, experts_[id]);
-      heap_.push_back({experts_[id].rank, static_cast<ExpertId>(id)});
+Rehearsal::Expert* Rehearsal::next_victim() {
+  for (;;) {
+    while (!heap_.empty()) {
+      const Ranked first = heap_.front();
+      Expert& expert = experts_[first.id];
+      if (expert.held && expert.rank == first.rank) return &expert;
+      std::pop_heap(heap_.begin(), heap_.end());
+      heap_.pop_back();
     }
-    std::make_heap(heap_.begin(), heap_.end());
+    if (unranked_.empty()) return nullptr;
+    fill_heap();
   }
-  while (!heap_.empty()) {
-    const Ranked first = heap_.front();
-    Expert& expert = experts_[first.id];
-    if (expert.held && expert.rank == first.rank) return &expert;
-    std::pop_heap(heap_.begin(), heap_.end());
-    heap_.pop_back();
-  }
-  return nullptr;
+}
+
+void Rehearsal::fill_heap() {
+  // Half of the rounds that are left, so that few calls reach the nearest.
+  heap_from_ = heap_from_ > rounds_.batch ? rounds_.of((rounds_.batch + heap_from_) / 2) : -kInfinity;
+  std::erase_if(unranked_, [&](ExpertId id) {
+    Expert& expert = experts_[id];
+    if (expert.rank != kUnranked) return true;
+    if (expert.next_use < heap_from_) return false;
+    expert.rank = rank(expert);
+    heap_.push_back({expert.rank, id});
+    return true;
+  });
+  std::make_heap(heap_.begin(), heap_.end());
 }
 
 }  // namespace sida

@@ -34,17 +34,23 @@ class Rehearsal {
 
   /// In the order of their first load. Loads already under way are listed at the visit that needs them.
   const std::vector<ExpertId>& loads() const { return loads_; }
+  /// The experts that it evicts before the first use after the pass, each once.
+  const std::vector<ExpertId>& gone() const { return gone_; }
   /// The expert is evicted before its next use, so that it may be evicted at once.
   bool goes_now(ExpertId id) const { return experts_[id].goes_now; }
   /// The expert is evicted between its use by the pass, if there is one, and the next use.
-  bool goes_after_use(ExpertId id) const { return experts_[id].goes_after_use; }
+  bool goes_after_use(ExpertId id) const {
+    // The expert that goes now may already have been used by the pass.
+    return experts_[id].goes_after_use || (experts_[id].goes_now && !experts_[id].used_by_pass);
+  }
 
  private:
   static constexpr int32_t kUnused = -1;
+  static constexpr double kUnranked = -1;
 
   struct Expert {
     double next_use;  ///< expected, as the rehearsal goes on
-    double rank;      ///< for eviction
+    double rank;      ///< for eviction; kUnranked while the expert is in `unranked_`
     int32_t used_at;  ///< the visit that last used it
     bool held : 1;    ///< on the device, or loading
     bool pinned : 1;  ///< on the device and never evicted
@@ -52,6 +58,12 @@ class Rehearsal {
     bool used_by_pass : 1;
     bool goes_now : 1;
     bool goes_after_use : 1;
+  };
+  /// In visits from now. The first round begins after the batch.
+  struct Rounds {
+    double batch, layers, visits;
+    /// The beginning of the round in which `time` lies.
+    double of(double time) const;
   };
   struct Ranked {
     double rank;
@@ -64,15 +76,22 @@ class Rehearsal {
   /// Makes room for the expert. False where its load does not pay.
   bool make_room(const Input& input, size_t time, double chance);
   void list(ExpertId id);
-  double rank(const Input& input, const Expert& expert) const;
-  void rank_again(const Input& input, ExpertId id);
+  double rank(const Expert& expert) const;
+  void rank_again(ExpertId id);
   /// The held expert with the largest rank. Null where there is none.
-  Expert* next_victim(const Input& input);
+  Expert* next_victim();
+  /// Moves the farthest rounds of `unranked_` to the heap.
+  void fill_heap();
 
+  Rounds rounds_{};
   std::vector<Expert> experts_;
   std::vector<ExpertId> loads_;
-  std::vector<Ranked> heap_;  ///< an entry for each rank that an expert has had
-  bool heap_filled_ = false;  ///< which is left until an expert must be evicted
+  std::vector<ExpertId> gone_;
+  /// An entry for each rank that an expert has had while its next use was at `heap_from_` or later.
+  std::vector<Ranked> heap_;
+  /// The beginning of a round, or minus infinity. Few experts are ever near eviction, so the others stay unranked.
+  double heap_from_ = 0;
+  std::vector<ExpertId> unranked_;  ///< held experts that are used before `heap_from_`, and some others
   size_t free_slots_ = 0;
 };
 

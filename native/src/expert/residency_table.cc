@@ -239,7 +239,8 @@ std::optional<SlotLoad> ResidencyTable::begin_first(std::vector<ExpertId>& loads
   if (!free && (victim == kNoExpertId || key(victim) < expendable_)) return std::nullopt;
   const auto load = std::find_if(loads.begin(), loads.end(), [&](ExpertId id) {
     const ExpertRecord& record = records_[id];
-    return record.state == ResidencyState::kAbsent && !record.used && (free || key(id) < key(victim));
+    return record.state == ResidencyState::kAbsent && !record.used && !record.elsewhere &&
+           (free || key(id) < key(victim));
   });
   if (load == loads.end()) return std::nullopt;
   const ExpertId id = *load;
@@ -253,6 +254,11 @@ std::optional<SlotLoad> ResidencyTable::begin_first(std::vector<ExpertId>& loads
   return begun;
 }
 
+void ResidencyTable::set_elsewhere(std::span<const uint8_t> held) {
+  for (size_t id = 0; id < experts(); ++id) records_[id].elsewhere = held[id] != 0;
+  offer_all();
+}
+
 void ResidencyTable::begin_visit() {
   leased_.clear();
   missing_.clear();
@@ -261,10 +267,31 @@ void ResidencyTable::begin_visit() {
   ++visits_;
 }
 
-Found ResidencyTable::need(ExpertId id) {
+void ResidencyTable::count_need(ExpertId id) {
   ExpertRecord& record = records_.at(id);
   ++record.uses;
   record.last_use = ++clock_;
+  record.used = true;
+  ++stats_.needed;
+}
+
+Found ResidencyTable::need(ExpertId id) {
+  count_need(id);
+  return lease(id);
+}
+
+void ResidencyTable::need_elsewhere(ExpertId id) {
+  count_need(id);
+  ++stats_.peer;
+}
+
+Found ResidencyTable::bring_back(ExpertId id) {
+  --stats_.peer;
+  return lease(id);
+}
+
+Found ResidencyTable::lease(ExpertId id) {
+  ExpertRecord& record = records_[id];
   Found how = Found::kOnDemand;
   if (record.state == ResidencyState::kResident) {
     how = record.prefetched ? Found::kPrefetched : Found::kResident;
@@ -273,8 +300,6 @@ Found ResidencyTable::need(ExpertId id) {
   }
   record.prefetched = false;
   record.planned = false;
-  record.used = true;
-  ++stats_.needed;
   stats_.resident += how == Found::kResident;
   stats_.prefetched += how == Found::kPrefetched;
   stats_.late += how == Found::kLate;

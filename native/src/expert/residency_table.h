@@ -46,6 +46,8 @@ struct ExpertRecord {
   bool demanded = false;
   /// Loaded for a foreseen need whose layer has not run.
   bool foreseen = false;
+  /// A connected peer holds it: it is the first to be evicted, and is not prefetched.
+  bool elsewhere = false;
   uint32_t slot = kNoSlot;
   /// Uses by the running layer; above 0 the expert is never a victim.
   uint32_t leases = 0;
@@ -103,9 +105,10 @@ struct ForeseenNeed {
 };
 
 /// How a layer found an expert that it needed.
-enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand };
+enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand, kPeer };
 /// In the order of their numbers.
-inline constexpr std::array<const char*, 5> kFoundNames{"unused", "resident", "prefetched", "late", "on_demand"};
+inline constexpr std::array<const char*, 6> kFoundNames{"unused", "resident",  "prefetched",
+                                                        "late",   "on_demand", "peer"};
 
 struct ResidencyStats {
   uint64_t needed = 0;
@@ -113,6 +116,7 @@ struct ResidencyStats {
   uint64_t prefetched = 0;
   uint64_t late = 0;
   uint64_t on_demand = 0;
+  uint64_t peer = 0;  ///< asked of a peer
   uint64_t prefetches_begun = 0;
   uint64_t prefetches_foreseen = 0;   ///< of those begun, for foreseen needs
   uint64_t prefetches_cancelled = 0;  ///< before their transfer began
@@ -145,7 +149,8 @@ class ResidencyTable {
   /// Loads that have not ended.
   size_t loading() const { return loading_; }
   const ExpertRecord& record(ExpertId id) const { return records_.at(id); }
-  const UseRate& use_rate(ExpertId id) const { return use_rates_[id]; }
+  std::span<const ExpertRecord> records() const { return records_; }
+  std::span<const UseRate> use_rates() const { return use_rates_; }  ///< (experts)
   /// MoE layers that have run so far.
   uint64_t visits() const { return visits_; }
   ResidencySnapshot snapshot() const;
@@ -187,6 +192,10 @@ class ResidencyTable {
   void begin_visit();
   /// Each expert once.
   Found need(ExpertId id);
+  /// Need of an expert that a peer is asked for.
+  void need_elsewhere(ExpertId id);
+  /// The peer did not answer: the visit needs the expert here.
+  Found bring_back(ExpertId id);
   /// The next load that the visit waits for. Nothing when no slot can be freed, or when `enough` experts keep the layer
   /// busy and one of them is a better victim once it is released.
   std::optional<SlotLoad> next_demand(size_t enough);
@@ -203,6 +212,8 @@ class ResidencyTable {
   /// always stays unpinned: throws cannot_run.
   std::vector<ExpertId> pin(std::span<const ExpertId> ids);
   void unpin(std::span<const ExpertId> ids);
+  /// `held` (experts): 1 where a peer holds the expert.
+  void set_elsewhere(std::span<const uint8_t> held);
   /// Takes a slot for an absent expert outside of any visit and holds the expert until release(). Throws internal where
   /// none can be freed.
   SlotLoad demand(ExpertId id);
@@ -214,6 +225,7 @@ class ResidencyTable {
  private:
   double key(ExpertId id) const {
     const ExpertRecord& record = records_[id];
+    if (record.elsewhere) return kNever;
     if (record.used) return keys_after_[id];
     return std::min(record.unneeded ? keys_unneeded_[id] : keys_[id], foreseen_at_[id]);
   }
@@ -224,6 +236,8 @@ class ResidencyTable {
   void offer(ExpertId id);
   void offer_all();
   uint32_t evict(ExpertId id);
+  void count_need(ExpertId id);
+  Found lease(ExpertId id);
   std::optional<uint32_t> take_slot();
   SlotLoad begin_load(ExpertId id, uint32_t slot, bool prefetch);
   /// Begins the first of `loads` that may take a slot, and removes it from them.

@@ -143,6 +143,9 @@ class Ops {
   /// may be overwritten once it returns: a device that computes asynchronously delays later copies into them.
   virtual void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                        const Dispatch& dispatch) = 0;
+  /// Where experts() leaves its outputs (choices, width), in the order of Dispatch::order; null where that is not in
+  /// host memory.
+  virtual float* expert_outputs() = 0;
   /// y (tokens, width) += Σ alpha · output over each token's choices, by ascending expert.
   virtual void combine(const Dispatch& dispatch, size_t tokens, float* y) = 0;
 

@@ -101,7 +101,7 @@ void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool 
   task.key_count = causal ? first + 1 : pages.length();
   task.causal_step = causal ? 1 : 0;
   task.out_stride = pages.heads() * kHeadWidth;
-  task.scratch = grow(&scratch->scores, 4 * score_stride);
+  task.scratch = grow(&scratch->scores, std::min(rows, kScoreRows) * score_stride);
   task.score_stride = score_stride;
   scratch->key_pages.resize(page_count);
   scratch->value_pages.resize(page_count);

@@ -137,6 +137,47 @@ TEST_CASE("a busy link loads no unlikely expert, and keeps one that is there") {
   CHECK(needs[1].absent);
 }
 
+TEST_CASE(
+    "an expert that a peer holds is evicted first, not prefetched, and comes back when the peer does not answer") {
+  ResidencyTable table(kAllExperts);
+  for (uint32_t slot = 0; slot < 2; ++slot) table.add_slot(slot);
+  for (const ExpertId id : {0u, 1u}) {
+    table.demand(id);
+    table.finish_load(id, true);
+    table.release(id);
+  }
+  std::vector<double> keys(kAllExperts, 9);
+  keys[0] = 5;
+  keys[1] = 3;
+  const std::vector<ExpertId> loads{2, 3};
+  std::vector<uint8_t> held(kAllExperts, 0);
+  held[1] = held[2] = 1;
+  table.set_elsewhere(held);
+  table.start_pass({keys, keys, loads});
+  const auto load = table.next_prefetch(2);
+  REQUIRE(load);
+  CHECK(load->id == 3);
+  CHECK(table.record(1).state == ResidencyState::kAbsent);
+  CHECK(!table.next_prefetch(2));
+  table.finish_load(3, true);
+  table.begin_visit();
+  table.need_elsewhere(2);
+  table.need(3);
+  table.layer_runs(0, kLayerExperts);
+  CHECK(table.hand_out() == ExpertId{3});
+  CHECK(!table.hand_out());
+  CHECK(table.bring_back(2) == Found::kLate);
+  table.release_held();
+  REQUIRE(table.next_demand(1));
+  table.finish_load(2, true);
+  CHECK(table.hand_out() == ExpertId{2});
+  table.end_visit();
+  const ResidencyStats stats = table.take_stats();
+  CHECK(stats.needed == 2);
+  CHECK(stats.peer == 0);
+  table.check_integrity();
+}
+
 TEST_CASE("a plan says how likely a foreseen need must be") {
   ResidencyTable table(kAllExperts);
   for (uint32_t slot = 0; slot < 2; ++slot) table.add_slot(slot);

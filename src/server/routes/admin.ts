@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { ANYONE } from '../../access/key-ring.js';
 import { SidaError } from '../../errors.js';
 import { overlapBound } from '../../inference/speed-estimate.js';
-import type { DeviceUsage } from '../../native/addon-types.js';
+import type { DeviceUsage, PeerLink } from '../../native/addon-types.js';
 import type { ControlReply, EngineCounters, MemorySplit } from '../../protocol/engine-messages.js';
 import { changeBudget } from '../budget/change-budget.js';
 import { clientLeft } from '../client-left.js';
@@ -167,7 +167,7 @@ function keptAnswer({ keeper }: ModelContext): Pick<typeof BudgetAnswer._output,
 }
 
 export function budgetAnswer(
-  { host, ...device }: DeviceUsage,
+  { host, peers, ...device }: DeviceUsage,
   { dense, workspace, kv, experts }: MemorySplit,
 ): typeof BudgetAnswer._output {
   return {
@@ -188,8 +188,22 @@ export function budgetAnswer(
     },
     disk_bytes_per_second: device.disk.bytesPerSecond,
     host: { budget_bytes: host.budgetBytes, used_bytes: host.usedBytes },
+    ...(peers.length > 0 && { peers: peers.map(peerAnswer) }),
   };
 }
+
+const peerAnswer = (peer: PeerLink): NonNullable<typeof BudgetAnswer._output.peers>[number] => ({
+  address: peer.address,
+  connected: peer.connected,
+  error: peer.error === '' ? null : peer.error,
+  held: peer.held,
+  experts: peer.experts,
+  failures: peer.failures,
+  sent_bytes: peer.sentBytes,
+  received_bytes: peer.receivedBytes,
+  round_trip_ms: 1000 * peer.roundTripSeconds,
+  bytes_per_second: peer.bytesPerSecond,
+});
 
 export const deleteRequest: Route = {
   method: 'delete',

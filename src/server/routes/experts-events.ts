@@ -68,7 +68,7 @@ class Changes {
     this.#model = model;
   }
 
-  /** Whether passes have run or the budget has changed. */
+  /** Whether passes have run, the budget has changed, or a peer has come or gone. */
   get any(): boolean {
     return this.#stamp() !== this.#seen;
   }
@@ -83,7 +83,8 @@ class Changes {
     const { counters, state } = engine;
     if (counters === undefined) return [state.phase, ...own].join();
     const { passes, activeSequences, waitingInputs, kvPagesCached, usage } = counters;
-    const used = [kvPagesCached, usage.budgetBytes, usage.slots];
+    const peers = usage.peers.map(({ connected, error }) => connected || error);
+    const used = [kvPagesCached, usage.budgetBytes, usage.slots, ...peers];
     return [passes, activeSequences, waitingInputs, ...used, ...own].join();
   }
 
@@ -92,6 +93,7 @@ class Changes {
     const first = this.#experts.size === 0;
     const { layers } = await control(this.#model, { kind: 'experts' });
     const { usage, split } = await control(this.#model, { kind: 'usage' });
+    const { device: memory, peers } = budgetAnswer(usage, split);
     const experts: z.infer<typeof ExpertsEvent>['experts'] = [];
     for (const [layer, own] of layers.entries())
       for (const { index, state, uses } of own.experts) {
@@ -107,7 +109,8 @@ class Changes {
     return {
       ...(first && { layers: layers.map(({ layer }) => layer) }),
       experts,
-      memory: budgetAnswer(usage, split).device,
+      memory,
+      ...(peers !== undefined && { peers }),
       requests: inFlight.list().slice(0, MOST_REQUESTS).map(requestAnswer),
       ...(changed && { budget_changes: budgetChanges.map(changeAnswer) }),
       totals: totalsOf(engine.counters),
@@ -132,6 +135,7 @@ function totalsOf(counters: EngineCounters | undefined): z.infer<typeof ExpertsE
     prefetched: counters?.expertsPrefetched ?? 0,
     late: counters?.expertsLate ?? 0,
     on_demand: counters?.expertsOnDemand ?? 0,
+    peer: counters?.expertsPeer ?? 0,
     active_sequences: counters?.activeSequences ?? 0,
     waiting_inputs: counters?.waitingInputs ?? 0,
   };

@@ -49,6 +49,25 @@ export const BudgetAnswer = z
       .number()
       .meta({ description: 'Measured at the start, in reads of one expert; 0 if it was not' }),
     host: z.object({ budget_bytes: z.int(), used_bytes: z.int() }),
+    peers: z
+      .array(
+        z.object({
+          address: z.string().meta({ example: '10.0.0.6:7500' }),
+          connected: z.boolean(),
+          error: z.string().nullable().meta({ description: 'Why it is not connected' }),
+          held: z.int().meta({ description: 'Experts that it holds' }),
+          experts: z.int().meta({ description: 'Experts that it computed' }),
+          failures: z.int().meta({ description: 'Requests to it without an answer' }),
+          sent_bytes: z.int(),
+          received_bytes: z.int(),
+          round_trip_ms: z
+            .number()
+            .meta({ description: 'As measured when it was connected; 0 if it never was' }),
+          bytes_per_second: z.number(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'With --expert-peers; counts since the engine started' }),
     kept: z
       .object({
         cap_bytes: z.int().meta({ description: "The operator's last budget" }),
@@ -132,6 +151,7 @@ export const ExpertsEvent = z
         'Layer by number, index, state and uses of each expert that changed; in the first event all experts',
     }),
     memory: BudgetAnswer.shape.device,
+    peers: BudgetAnswer.shape.peers,
     requests: z
       .array(
         z.object({
@@ -170,6 +190,7 @@ export const ExpertsEvent = z
         prefetched: z.number(),
         late: z.number(),
         on_demand: z.number(),
+        peer: z.number(),
         active_sequences: z.number(),
         waiting_inputs: z.number(),
       })

@@ -116,6 +116,7 @@ export const Experts = z
     prefetched: z.int(),
     late: z.int(),
     on_demand: z.int(),
+    peer: z.int().meta({ description: 'Experts that an expert peer computed' }),
     loaded: z.int().meta({ description: 'Experts that were not resident when first needed' }),
     bytes_moved: z.int().meta({ description: 'An expert shared with another request counts for both' }),
     stall_ms: z

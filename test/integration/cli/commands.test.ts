@@ -35,7 +35,18 @@ describe('sida', () => {
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
       stderr: '',
     });
-    for (const command of ['serve', 'ask', 'chat', 'convert', 'plan', 'trace', 'train', 'eval', 'doctor']) {
+    for (const command of [
+      'serve',
+      'experts',
+      'ask',
+      'chat',
+      'convert',
+      'plan',
+      'trace',
+      'train',
+      'eval',
+      'doctor',
+    ]) {
       const { code, stdout } = await sida(command, '--help');
       expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
     }
@@ -51,6 +62,24 @@ describe('sida', () => {
   ])('suggests what was meant by %j', async (args, fault, meant) => {
     const { stderr } = await sida(...args);
     expect(stderr.split('\n').slice(0, 2)).toEqual([`error: ${fault}`, `(Did you mean ${meant}?)`]);
+  });
+
+  it.each([
+    [
+      ['--share', '3/2'],
+      'Expected the "--share" option to be a number and a count of shares, up to 64, such as 1/2',
+    ],
+    [['--share', '1/2', '--listen', '7500'], 'Expected the "--listen" option to be a host and a port'],
+    [
+      ['--share', '1/2', '--listen', '0.0.0.0:0'],
+      'there is no key: set SIDA_PEER_KEY here and on the servers',
+    ],
+    [['--share', '1/2', '--memory-budget', '50%'], 'so a size is right, such as 12GiB'],
+    [['--share', '1/2', '--memory-budget', '64KiB'], 'bytes that this share needs'],
+  ])('experts %j is refused with what is right', async (flags, message) => {
+    const { code, stderr } = await sida('experts', MINI, ...flags, '--pack-dir', join(folder, 'packs'));
+    expect(code, stderr).toBe(2);
+    expect(stderr).toContain(message);
   });
 
   it.each([

@@ -53,6 +53,8 @@ describe.skipIf(!hasAddon)('engine process', () => {
     kvStates: 4,
     prefixCache: 'per-key',
     device: 'cpu',
+    expertPeers: undefined,
+    peerKey: undefined,
     memoryBudget: '100%',
     hostBudget: '0',
     threads: 1,

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ExpertPeerProcess } from '../../support/expert-peer-process.js';
 import { CHROMIUM } from '../../support/install-tools.js';
 import { PageDriver } from '../../support/page-driver.js';
 import { ServerProcess } from '../../support/server-process.js';
@@ -280,5 +281,33 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     expect(await page.inputValue('#chat-input')).toBe('a draft');
     await page.press('#chat-input', 'Enter');
     await answered();
+  });
+});
+
+describe.skipIf(!hasChromium)('the page of a server with an expert peer', () => {
+  it('tells what the peer has computed, that it is gone, and that it is back', async () => {
+    let peer = await ExpertPeerProcess.start('models/olmoe-mini', '2/2');
+    const { address, port } = peer;
+    const server = await ServerProcess.start(['--model', 'models/olmoe-mini', '--expert-peers', address]);
+    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    try {
+      const driver = await PageDriver.open(browser, server.url, { width: 1280, height: 860 });
+      await driver.shows('peers', `${address}: connected, holds 96 experts, computed 0;`);
+      await driver.page.click(`text=${QUESTION}`);
+      await driver.page.waitForSelector('#ask-again');
+      await driver.shows('peers-text', /^Expert peers computed \d+\.\d % of [\d,]+ experts needed\.$/);
+      expect(await driver.violations()).toEqual([]);
+      await driver.picture('peers');
+      await peer.stop();
+      await driver.shows('peers', `${address}: Connection refused. Its experts are loaded here.`);
+      await driver.picture('peers-gone');
+      peer = await ExpertPeerProcess.start('models/olmoe-mini', '2/2', port);
+      await driver.shows('peers', `${address}: connected, holds 96 experts`);
+      expect(driver.broken).toEqual([]);
+    } finally {
+      await browser.close();
+      await server.stop();
+      await peer.stop();
+    }
   });
 });

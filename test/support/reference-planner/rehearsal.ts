@@ -173,5 +173,5 @@ function rankOf({ visits, batchVisits, layers }: RehearsalInput, nextUse: number
   const round = Math.floor((nextUse - batchVisits) / layers);
   // Below 1, so that it orders experts only within a round.
   const free = (visits.length - usedAt + nextUse / (nextUse + 1)) / (visits.length + 2);
-  return batchVisits + layers * (round + free);
+  return batchVisits + layers * round + layers * free;
 }

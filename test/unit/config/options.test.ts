@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { weightChoices } from '../../../src/config/engine-config.js';
+import { engineConfig, weightChoices } from '../../../src/config/engine-config.js';
 import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../../../src/config/resolve.js';
 
@@ -118,6 +118,10 @@ describe('values', () => {
     ['kv', 'int8', /one of f32, bf16/],
     ['kvWindows', '0', /a whole number from 1/],
     ['kvStates', '0', /a whole number from 1/],
+    ['expertPeers', '10.0.0.6', /a host and a port, but got "10.0.0.6"; for example 10.0.0.6:7500/],
+    ['expertPeers', '10.0.0.6:0', /a host and a port/],
+    ['expertPeers', '10.0.0.6:7500,', /a host and a port/],
+    ['expertPeers', 'a b:1', /an address or a host name/],
     ['model', '', /a model directory/],
   ])('refuses %s %j and says what the option expects', (name, value, message) => {
     expect(() => resolve({ [name]: value })).toThrow(UsageError);
@@ -220,6 +224,22 @@ it('resolves some options for commands that share them', () => {
   ).toEqual({
     maxBatchTokens: 64,
     kvTokens: 96,
+  });
+});
+
+describe('expert peers', () => {
+  it('are hosts with ports', () => {
+    expect(resolve({ expertPeers: 'box:1, 10.0.0.6:7500,[::1]:65535' }).expertPeers).toEqual([
+      { host: 'box', port: 1 },
+      { host: '10.0.0.6', port: 7500 },
+      { host: '::1', port: 65535 },
+    ]);
+  });
+
+  it('need the cpu device', () => {
+    const given = resolve({ expertPeers: 'box:1', device: 'cuda' });
+    expect(() => engineConfig(given)).toThrow(/"--expert-peers" option needs the cpu device/);
+    expect(engineConfig(resolve({ expertPeers: 'box:1' })).expertPeers).toHaveLength(1);
   });
 });
 

@@ -58,6 +58,7 @@ const cost = {
   prefetched: 0,
   late: 0,
   on_demand: 0,
+  peer: 0,
   loaded: 0,
   bytes: 0,
   stall_ms: 0,

@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { type BudgetCosts, budgetStep, loadSeconds, size, slowerTimes } from '../../../src/page/numbers.js';
+import {
+  type BudgetCosts,
+  budgetStep,
+  loadSeconds,
+  neededExperts,
+  size,
+  slowerTimes,
+} from '../../../src/page/numbers.js';
 
 it('writes sizes with the unit that fits', () => {
   expect([0, 1000, 1024, 36339712, 2 ** 34].map(size)).toEqual([
@@ -9,6 +16,12 @@ it('writes sizes with the unit that fits', () => {
     '34.7 MiB',
     '16.0 GiB',
   ]);
+});
+
+it('counts the experts of peers among those needed', () => {
+  expect(neededExperts({ resident: 1, prefetched: 20, late: 300, on_demand: 4000, peer: 50_000 })).toBe(
+    54_321,
+  );
 });
 
 describe('the price of a budget', () => {

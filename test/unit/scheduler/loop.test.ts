@@ -123,6 +123,7 @@ describe('jobs', () => {
     expect(ends[0]).toBeUndefined();
     // The encoder uses experts 0, 1, 2 and 3. The decoder's start token uses expert 0 in each of two steps.
     expect(ends[1]).toEqual({
+      peer: 0,
       needed: 6,
       resident: 3,
       prefetched: 1,

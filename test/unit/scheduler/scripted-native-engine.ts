@@ -171,6 +171,8 @@ export class ScriptedEngine implements Engine {
       prefetchesWasted: 0,
       bytesMoved: 0,
       stallNs: 1e6,
+      peer: 0,
+      peerWaitNs: 0,
       passNs: 2e6,
       diskReads: 0,
       diskBytes: 0,
@@ -293,6 +295,7 @@ export class ScriptedEngine implements Engine {
           : [{ window: 0, pages: this.#states, pagesFree: this.#states - this.statesUsed, pageBytes: 20 }],
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
       disk: { direct: false, depth: 1, chunkBytes: 1, bytesPerSecond: 0 },
+      peers: [],
     };
   }
 

@@ -64,6 +64,7 @@ describe('POST /v1/classify', () => {
       prefetched: 0,
       late: 0,
       on_demand: 2,
+      peer: 0,
       loaded: 2,
       bytes_moved: 100,
       stall_ms: 0.5,
@@ -557,6 +558,26 @@ describe('admin', () => {
     expect(server.engine.controls.at(-1)).toEqual({ kind: 'set-budget', device: String(2 ** 30) });
   });
 
+  it('reports expert peers', async () => {
+    const peer = {
+      ...{ address: '10.0.0.6:7500', held: 96, requests: 5, experts: 7, failures: 1, waitNs: 3 },
+      ...{ sentBytes: 100, receivedBytes: 200, roundTripSeconds: 0.00005, bytesPerSecond: 1e9 },
+    };
+    const peers = [
+      { ...peer, connected: true, error: '' },
+      { ...peer, address: '[::1]:7500', connected: false, error: 'it has ended' },
+    ];
+    server.engine.onControl = () => ({ kind: 'usage', usage: { ...MODEL.usage, peers }, split: SPLIT });
+    const counts = {
+      ...{ held: 96, experts: 7, failures: 1, sent_bytes: 100, received_bytes: 200 },
+      ...{ round_trip_ms: 0.05, bytes_per_second: 1e9 },
+    };
+    expect((await server.ask('/admin/budget')).json.peers).toEqual([
+      { address: '10.0.0.6:7500', connected: true, error: null, ...counts },
+      { address: '[::1]:7500', connected: false, error: 'it has ended', ...counts },
+    ]);
+  });
+
   it('refuses a budget below the smallest with the bytes needed', async () => {
     server.engine.onControl = () => {
       throw new SidaError({
@@ -790,6 +811,27 @@ describe('events of the experts', () => {
     await expect
       .poll(() => server.log.some(({ path, status }) => path === '/admin/experts/events' && status === 499))
       .toBe(true);
+  });
+
+  it('tell at once when an expert peer is gone', async () => {
+    const peer = {
+      ...{ address: '10.0.0.6:7500', held: 96, requests: 0, experts: 0, failures: 0, waitNs: 0 },
+      ...{ sentBytes: 0, receivedBytes: 0, roundTripSeconds: 0, bytesPerSecond: 0 },
+    };
+    let usage = { ...MODEL.usage, peers: [{ ...peer, connected: true, error: '' }] };
+    const { engine } = server;
+    engine.counters = { ...counters(1), usage };
+    engine.onControl = ({ kind }) =>
+      kind === 'experts' ? { kind, layers: [] } : { kind: 'usage', usage, split: SPLIT };
+    const stop = new AbortController();
+    const answer = await fetch(`${server.running.url}/admin/experts/events`, { signal: stop.signal });
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const next = async () => JSON.parse((await reader.read()).value!.replace(/^data: /, ''));
+    expect((await next()).peers).toMatchObject([{ connected: true, error: null }]);
+    usage = { ...usage, peers: [{ ...peer, connected: false, error: 'it has ended' }] };
+    engine.counters = { ...counters(1), usage };
+    expect((await next()).peers).toMatchObject([{ connected: false, error: 'it has ended' }]);
+    stop.abort();
   });
 
   it('list the requests in flight, which an operator cancels', async () => {

@@ -79,15 +79,4 @@ describe('sida bench', () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining(`bit for bit, in ${measurement('lru')}`)]);
     expect(readFileSync(join(out, 'report.md'), 'utf8')).toContain('ANSWERS DIFFER');
   });
-
-  it('runs the system of the paper, which answers as predicted routing does', async () => {
-    const own = ['--only', measurement('paper'), '--only', measurement('predicted')];
-    const { code, stderr } = await bench('--quick', '--sentences', '6', '--rounds', '1', ...own);
-    expect([code, stderr]).toEqual([0, expect.stringContaining('3/3 ')]);
-    const [paper, predicted] = ['paper', 'predicted'].map(
-      (system) => benchFile().measurements.find((one) => one.system === system)!,
-    );
-    // The same tables route, so the answers are the same.
-    expect([paper!.digest, paper!.needed]).toEqual([predicted!.digest, predicted!.needed]);
-  });
 });

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readMeta, readTrace } from '../../../../dist/trace/trace-file.js';
 import { readBenchInputs } from '../../../src/preparation/inputs.js';
 import { type PreparedModel, prepareModel } from '../../../src/preparation/prepare.js';
 import { labelTraceOf } from '../../../src/preparation/traces.js';
@@ -14,7 +13,7 @@ import type { MeasurementWork } from '../../../src/systems/work.js';
 
 const work = mkdtempSync(join(tmpdir(), 'sida-label-trace-'));
 afterAll(() => rmSync(work, { recursive: true, force: true }));
-const maker = { work, threads: 1, seed: 1, onStep: () => {} };
+const maker = { work, threads: 1, onStep: () => {} };
 
 let prepared: PreparedModel;
 let inputs: Awaited<ReturnType<typeof readBenchInputs>>;
@@ -23,7 +22,7 @@ beforeAll(async () => {
   inputs = await readBenchInputs('words', { directory: undefined, sentences: 6, trainingSentences: 4 });
 });
 
-const traced = (texts: readonly string[]) => labelTraceOf(SWITCH_WORDS, prepared, inputs, texts, maker);
+const traced = (texts: readonly string[]) => labelTraceOf(prepared, inputs, texts, maker);
 
 /** `replay` with the true tables of these texts. */
 async function replayed(texts: readonly string[]) {
@@ -35,27 +34,12 @@ async function replayed(texts: readonly string[]) {
       ...systemFlags('replay', { predictor: 'none', trace }),
     },
     ...prepared,
-    ...{ texts: inputs.texts, labels: inputs.labels, right: inputs.right, warmUp: inputs.training, batch: 1 },
+    ...{ texts: inputs.texts, labels: inputs.labels, warmUp: inputs.training, batch: 1 },
   };
   return runOnThreads(measured);
 }
 
 describe('a trace of texts and labels', () => {
-  it('has a record for each token list that the labels of a text feed to the decoder', async () => {
-    const trace = await traced(inputs.texts);
-    expect(await readMeta(trace)).toMatchObject({
-      complete: true,
-      experts: 32,
-      model: { weights: prepared.weights },
-    });
-    const fed: string[] = [];
-    for await (const { stacks } of readTrace(trace)) fed.push(stacks[1]!.tokens.join());
-    // Of the labels four have several tokens, of which two begin alike.
-    expect(fed.length).toBe(3 * inputs.texts.length);
-    expect(new Set(fed).size).toBe(3);
-    expect(new Set(fed.map((tokens) => tokens.split(',')[0])).size).toBe(1);
-  });
-
   it('lets `replay` name every expert of warm-up and measured passes, without a warning', async () => {
     const sample = await replayed([...inputs.texts, ...inputs.training]);
     expect(sample.warnings).toEqual([]);

@@ -1,5 +1,7 @@
 #include "graph/blocks/moe.h"
 
+#include <chrono>
+
 #include "core/profile.h"
 
 namespace sida {
@@ -12,7 +14,11 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   route(spec, weights, sequences, tokens, trace, trace_layer);
   report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
   ops_.take_choices(dispatch_, tokens);
-  LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * width);
+  uint8_t* found = trace.found + trace_layer * width;
+  std::optional<PeerVisit> peers;
+  ask_peers(weights.moe_layer, trace, peers);
+  LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, found,
+                   peers ? peers->asked() : std::span<const uint8_t>());
   if (trace.route_ahead > 0 && trace.predicted == nullptr) {
     visit.begin_loads();
     if (trace_layer == 0) route_ahead_.start_pass();
@@ -23,19 +29,12 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
     visit.begin_loads();
     run_shared_branch(spec, weights, tokens, y);
   }
-  while (const auto first = visit.next()) {
-    group_.clear();
-    int32_t rows = 0;
-    for (auto expert = first; expert; expert = visit.next_ready()) {
-      const uint32_t count = dispatch_.begin[expert->index + 1] - dispatch_.begin[expert->index];
-      if (count == 0) continue;  // with whole_layers an expert may have no tokens
-      group_.push_back({expert->index, expert->block});
-      profile_mark(ProfileOp::kTakeExpert,
-                   {.layer = layer, .expert = expert->index, .tokens = static_cast<int32_t>(count)});
-      rows += static_cast<int32_t>(count);
-    }
-    const ProfileScope computing(ProfileOp::kExperts, {.layer = layer, .tokens = rows});
-    ops_.experts(experts_.layout(), weights.moe_layer, group_, dispatch_);
+  if (peers) peers->send(ops_.activations().normed);
+  run_experts(visit, weights.moe_layer);
+  if (peers) {
+    const std::vector<uint16_t> missing = peers->receive(ops_.expert_outputs());
+    visit.bring_back(missing, found);
+    if (!missing.empty()) run_experts(visit, weights.moe_layer);
   }
   {
     const ProfileScope combining(ProfileOp::kCombine);
@@ -54,6 +53,40 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   if (!spec.shared) return;
   const ProfileScope shared(ProfileOp::kDense);
   ops_.feed_forward(weights.ffn, spec.shared->ffn.activation, tokens, y);
+}
+
+void MoeBlock::ask_peers(size_t layer, const RoutingTrace& trace, std::optional<PeerVisit>& visit) {
+  if (!peers_.any() || trace.whole_layers) return;
+  if (peers_.take_held(held_)) experts_.set_elsewhere(held_);
+  absent_.resize(experts_.layout().shape.experts_of(layer));
+  experts_.find_absent(layer, dispatch_.needed, absent_);
+  visit.emplace(peers_, layer, dispatch_, absent_);
+  if (visit->asked().empty()) visit.reset();
+}
+
+void MoeBlock::run_experts(LayerVisit& visit, size_t layer) {
+  while (const auto first = visit.next()) {
+    group_.clear();
+    size_t rows = 0;
+    double work = 0;
+    for (auto expert = first; expert; expert = visit.next_ready()) {
+      const uint32_t count = dispatch_.begin[expert->index + 1] - dispatch_.begin[expert->index];
+      if (count == 0) continue;  // with whole_layers an expert may have no tokens
+      group_.push_back({expert->index, expert->block});
+      profile_mark(
+          ProfileOp::kTakeExpert,
+          {.layer = static_cast<int32_t>(layer), .expert = expert->index, .tokens = static_cast<int32_t>(count)});
+      rows += count;
+      if (peers_.any()) work += peers_.work_of(layer, count);
+    }
+    const ProfileScope computing(ProfileOp::kExperts,
+                                 {.layer = static_cast<int32_t>(layer), .tokens = static_cast<int32_t>(rows)});
+    const auto begin = std::chrono::steady_clock::now();
+    ops_.experts(experts_.layout(), layer, group_, dispatch_);
+    if (work == 0) continue;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    peers_.learn_local(seconds.count(), work);
+  }
 }
 
 void MoeBlock::run_shared_branch(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens, float* y) {

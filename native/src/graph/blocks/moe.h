@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "kv/sequence_span.h"
 #include "ops/dispatch.h"
 #include "ops/ops.h"
+#include "peers/peer_links.h"
 #include "spec/spec.h"
 #include "weights/model_weights.h"
 
@@ -19,8 +21,8 @@ namespace sida {
 /// their outputs in an order that does not depend on residency.
 class MoeBlock {
  public:
-  MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
-      : model_(spec), ops_(ops), experts_(experts), route_ahead_(spec, weights, ops, experts) {}
+  MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts, PeerLinks& peers)
+      : model_(spec), ops_(ops), experts_(experts), peers_(peers), route_ahead_(spec, weights, ops, experts) {}
 
   /// y += moe(normed), y (tokens, width). `trace_layer`: the layer's place among the pass's MoE layers.
   void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
@@ -33,13 +35,20 @@ class MoeBlock {
   /// y += norm(shared(normed)), then normed = the norm of hidden for the other experts.
   void run_shared_branch(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens, float* y);
 
+  /// Chooses which experts peers compute. Leaves `visit` empty where none is asked.
+  void ask_peers(size_t layer, const RoutingTrace& trace, std::optional<PeerVisit>& visit);
+  void run_experts(LayerVisit& visit, size_t layer);
+
   const ModelSpec& model_;
   Ops& ops_;
   ExpertStore& experts_;
+  PeerLinks& peers_;
   RouteAhead route_ahead_;
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.
   Dispatch dispatch_;
   std::vector<ExpertBlock> group_;
+  std::vector<uint8_t> held_;    ///< (experts of all layers), by peers
+  std::vector<uint8_t> absent_;  ///< (experts of the layer)
 };
 
 }  // namespace sida

@@ -71,7 +71,7 @@ void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, 
   task.bias = attend.biased ? biases_[stack_]->head(part.head) - position : nullptr;
   task.out = q;
   task.out_stride = task.q_stride;
-  task.scratch = work_.scores + thread * 4 * work_.score_stride;
+  task.scratch = work_.scores + thread * kScoreRows * work_.score_stride;
   task.score_stride = work_.score_stride;
   task.format = cache_.shape().format;
   cpu_kernels().attention(task);

@@ -79,7 +79,7 @@ void CpuOps::run_latent(const LatentTask& attend, const AttentionPart& part, siz
                            part.by_head ? 0u : 1u,
                            spec.scale,
                            outputs,
-                           work_.scores + thread * 4 * work_.score_stride,
+                           work_.scores + thread * kScoreRows * work_.score_stride,
                            work_.score_stride,
                            cache_.shape().format};
   cpu_kernels().latent_attention(task);

@@ -55,6 +55,7 @@ class CpuOps final : public Ops {
   void take_choices(const Dispatch&, size_t) override {}
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                const Dispatch& dispatch) override;
+  float* expert_outputs() override { return work_.outputs; }
   void combine(const Dispatch& dispatch, size_t tokens, float* y) override;
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/cpu/choose_experts.h"
+#include "ops/cpu/kernels.h"
 #include "ops/ops.h"
 #include "spec/layer_widths.h"
 #include "spec/relative_position.h"
@@ -38,7 +39,7 @@ struct Sizes {
     router_scratch = adjusts ? router : 0;
     gates = line(tokens * widths.gates);
     score_stride = line(std::max(tokens, positions));
-    scores = limits.threads * 4 * score_stride;
+    scores = limits.threads * kScoreRows * score_stride;
     latent = limits.threads * 2 * CpuWorkspace::kAttentionRows * widths.latent;
     rotary = line(tokens * widths.rotary);
     for (const StackSpec& stack : spec.stacks) {

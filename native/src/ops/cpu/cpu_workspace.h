@@ -37,7 +37,7 @@ struct CpuWorkspace {
   float* router;          ///< (tokens, experts)
   float* router_scratch;  ///< (tokens, experts): of choose_experts()
   float* gates;           ///< (tokens, 1 or 2): of shared experts' outputs
-  float* scores;          ///< (threads, 4, score_stride)
+  float* scores;          ///< (threads, kScoreRows, score_stride)
   float* latent;          ///< (threads, 2, kAttentionRows, latent row in whole lines): queries and outputs of a part
   float* rotary;          ///< of each kind of positions (tokens, rotary width): cosines, then sines of each token
   /// By stack: PositionBias over `bias_positions` positions; null where the stack has none.

@@ -10,21 +10,6 @@
 namespace sida {
 namespace {
 
-/// The first `count` numbers of a vector, or all; the others are 0.
-inline V load_some(const float* from, size_t count) {
-  if (count >= 16) return V::loadu(from);
-  alignas(64) float lane[16] = {};
-  for (size_t i = 0; i < count; ++i) lane[i] = from[i];
-  return V::load(lane);
-}
-
-inline void store_some(float* to, size_t count, V v) {
-  if (count >= 16) return V::storeu(to, v);
-  alignas(64) float lane[16];
-  V::store(lane, v);
-  for (size_t i = 0; i < count; ++i) to[i] = lane[i];
-}
-
 void convolve(const ConvolutionTask& t) {
   for (size_t column = t.begin; column < t.end; column += 16) {
     const size_t count = t.end - column;

@@ -30,8 +30,10 @@ inline float reduce_max(V v) {
   return best;
 }
 
-// Rows of attention that share the values that they load.
-constexpr size_t kValueRows = kChains / 4;
+// Rows of attention that share the keys that they load, and the values.
+constexpr size_t kKeyRows = 4, kValueRows = kChains / 4;
+// Several such groups of rows take pages in turns, so many at a time, while these are in the L1 cache.
+constexpr size_t kSharedPages = 4;
 
 // A place in a page, and 16 numbers from there on.
 template <class Element>
@@ -72,7 +74,7 @@ void over_pages(const Task& task, auto over) {
 }
 
 template <class Element, size_t kRows, size_t kPages>
-void score_pages(const AttentionTask& t, size_t row, size_t page) {
+void score_pages(const AttentionTask& t, size_t row, size_t page, float* scores) {
   V acc[kRows][kPages];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t p = 0; p < kPages; ++p) acc[r][p] = V::set(0.0f);
@@ -90,17 +92,29 @@ void score_pages(const AttentionTask& t, size_t row, size_t page) {
       const size_t key = (page + p) * kPageTokens;
       V score = V::mul(acc[r][p], V::set(t.scale));
       if (t.bias != nullptr) score = V::add(score, V::loadu(t.bias + key - static_cast<ptrdiff_t>(row + r)));
-      V::storeu(t.scratch + r * t.score_stride + key, score);
+      V::storeu(scores + r * t.score_stride + key, score);
     }
   }
 }
 
-template <class Element, size_t kRows>
-void attention_scores(const AttentionTask& t, size_t row, size_t first, size_t keys) {
-  const size_t pages = (keys + kPageTokens - 1) / kPageTokens;
-  for (size_t page = first / kPageTokens; page < pages;) {
-    page += with_rows<kChains / kRows>(pages - page,
-                                       [&]<size_t kPages>() { score_pages<Element, kRows, kPages>(t, row, page); });
+/// The scores of rows `row` to `row` + `rows` for keys [first, the last that a row sees), to `scores`.
+template <class Element>
+void attention_scores(const AttentionTask& t, size_t row, size_t rows, size_t first, float* scores) {
+  const auto pages_of = [&](size_t place) {
+    return (t.key_count + place * t.causal_step + kPageTokens - 1) / kPageTokens;
+  };
+  const size_t pages = pages_of(row + rows - 1), step = rows > kKeyRows ? kSharedPages : pages;
+  for (size_t begin = first / kPageTokens; begin < pages; begin += step) {
+    for (size_t r = 0; r < rows;) {
+      r += with_rows<kKeyRows>(rows - r, [&]<size_t kRows>() {
+        const size_t seen = pages_of(row + r + kRows - 1), end = seen < begin + step ? seen : begin + step;
+        for (size_t page = begin; page < end;) {
+          page += with_rows<kChains / kRows>(end - page, [&]<size_t kPages>() {
+            score_pages<Element, kRows, kPages>(t, row + r, page, scores + r * t.score_stride);
+          });
+        }
+      });
+    }
   }
 }
 
@@ -137,13 +151,18 @@ struct KeyRanges {
   size_t first[kRows], end[kRows];
 };
 
-/// 16 · kBlocks columns from `d` on of the outputs of one row or two; `weight`: their scores, `out`: their outputs.
+/// 16 · kBlocks columns from `d` on of the outputs of one row or two; `weight`: their scores, `out`: their outputs,
+/// which hold the sums of earlier keys if `more`.
 template <class Element, size_t kRows, size_t kBlocks>
-void sum_values(const AttentionTask& t, const float* weight, const KeyRanges<kRows>& keys, size_t d, float* out) {
+void sum_values(const AttentionTask& t, const float* weight, const KeyRanges<kRows>& keys, size_t d, float* out,
+                bool more) {
   static_assert(kRows <= 2);
   V acc[kRows][kBlocks];
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t b = 0; b < kBlocks; ++b) acc[r][b] = V::set(0.0f);
+    for (size_t b = 0; b < kBlocks; ++b) {
+      const size_t column = d + 16 * b;
+      acc[r][b] = more ? load_some(out + r * t.out_stride + column, t.head_dim - column) : V::set(0.0f);
+    }
   }
   const auto add = [&]<size_t kBegin, size_t kEnd>(size_t first, size_t end) {
     for (size_t j = first; j < end; ++j) {
@@ -170,51 +189,58 @@ void sum_values(const AttentionTask& t, const float* weight, const KeyRanges<kRo
   for (size_t r = 0; r < kRows; ++r, out += t.out_stride) {
     for (size_t b = 0; b < kBlocks; ++b) {
       const size_t column = d + 16 * b;
-      if (t.head_dim - column >= 16) {
-        V::storeu(out + column, acc[r][b]);
-      } else {
-        alignas(64) float lane[16];
-        V::store(lane, acc[r][b]);
-        for (size_t i = 0; i < t.head_dim - column; ++i) out[column + i] = lane[i];
-      }
+      store_some(out + column, t.head_dim - column, acc[r][b]);
     }
-  }
-}
-
-template <class Element, size_t kRows>
-void attention_values(const AttentionTask& t, const float* weight, const KeyRanges<kRows>& keys, float* out) {
-  const size_t blocks = t.head_dim_padded / 16;
-  for (size_t block = 0; block < blocks;) {
-    block += with_rows<kChains / kRows>(blocks - block, [&]<size_t kBlocks>() {
-      sum_values<Element, kRows, kBlocks>(t, weight, keys, 16 * block, out);
-    });
   }
 }
 
 /// The first key that a row sees whose last one is before `keys`.
 size_t first_key(const AttentionTask& t, size_t keys) { return keys > t.window ? keys - t.window : 0; }
 
+/// The keys of [begin, end) that the rows from `row` on see.
+template <size_t kRows>
+KeyRanges<kRows> seen_keys(const AttentionTask& t, size_t row, size_t begin, size_t end) {
+  KeyRanges<kRows> keys;
+  for (size_t r = 0; r < kRows; ++r) {
+    const size_t last = t.key_count + (row + r) * t.causal_step, first = first_key(t, last);
+    keys.first[r] = first < begin ? begin : first < end ? first : end;
+    keys.end[r] = last < begin ? begin : last < end ? last : end;
+  }
+  return keys;
+}
+
+/// The outputs of rows `row` to `row` + `rows`, which see no key before `first`, by their weights.
 template <class Element>
-void attention_over(const AttentionTask& t) {
-  for (size_t row = 0; row < t.rows; row += 4) {
-    const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
-    const size_t least = t.key_count + row * t.causal_step, most = t.key_count + (row + rows - 1) * t.causal_step;
-    with_rows<4>(rows, [&]<size_t kRows>() { attention_scores<Element, kRows>(t, row, first_key(t, least), most); });
+void attention_values(const AttentionTask& t, size_t row, size_t rows, size_t first, const float* weights) {
+  const size_t keys = t.key_count + (row + rows - 1) * t.causal_step, blocks = t.head_dim_padded / 16;
+  const size_t step = rows > kValueRows ? kSharedPages * kPageTokens : keys;
+  for (size_t begin = first; begin < keys; begin += step) {
     for (size_t r = 0; r < rows;) {
-      float* weight = t.scratch + r * t.score_stride;
-      float* out = t.out + (row + r) * t.out_stride;
       r += with_rows<kValueRows>(rows - r, [&]<size_t kRows>() {
-        KeyRanges<kRows> keys;
-        for (size_t i = 0; i < kRows; ++i) {
-          const size_t place = row + r + i, end = t.key_count + place * t.causal_step;
-          keys.end[i] = end;
-          keys.first[i] = first_key(t, end);
-          softmax_scores(weight + i * t.score_stride, keys.first[i], end,
-                         t.sinks == nullptr ? nullptr : t.sinks + place * t.sink_step);
+        const auto seen = seen_keys<kRows>(t, row + r, begin, begin + step);
+        for (size_t block = 0; block < blocks;) {
+          block += with_rows<kChains / kRows>(blocks - block, [&]<size_t kBlocks>() {
+            sum_values<Element, kRows, kBlocks>(t, weights + r * t.score_stride, seen, 16 * block,
+                                                t.out + (row + r) * t.out_stride, begin > first);
+          });
         }
-        attention_values<Element, kRows>(t, weight, keys, out);
       });
     }
+  }
+}
+
+template <class Element>
+void attention_over(const AttentionTask& t) {
+  for (size_t row = 0; row < t.rows; row += kScoreRows) {
+    const size_t rows = t.rows - row < kScoreRows ? t.rows - row : kScoreRows;
+    const size_t first = first_key(t, t.key_count + row * t.causal_step);
+    attention_scores<Element>(t, row, rows, first, t.scratch);
+    for (size_t r = 0; r < rows; ++r) {
+      const size_t place = row + r, end = t.key_count + place * t.causal_step;
+      softmax_scores(t.scratch + r * t.score_stride, first_key(t, end), end,
+                     t.sinks == nullptr ? nullptr : t.sinks + place * t.sink_step);
+    }
+    attention_values<Element>(t, row, rows, first, t.scratch);
   }
 }
 

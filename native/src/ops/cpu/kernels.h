@@ -58,6 +58,9 @@ struct RoundTask {
 /// Longest k whose integer sums cannot overflow.
 inline constexpr size_t kMaxInt8Inputs = 65536;
 
+/// Rows of attention whose scores lie in memory at a time.
+inline constexpr size_t kScoreRows = 16;
+
 /// Attention of query rows over the keys of one key head of one sequence. The rows are those of one query head, or the
 /// query heads at one position that share the key head. Row r sees the last `window` of keys [0, key_count +
 /// r·causal_step).
@@ -75,7 +78,7 @@ struct AttentionTask {
   const float* bias;                    ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
   float* out;                           ///< (rows, head_dim), row stride out_stride; may be q
   size_t out_stride;
-  float* scratch;            ///< 4 × score_stride floats
+  float* scratch;            ///< min(rows, kScoreRows) × score_stride floats
   size_t score_stride;       ///< keys of the last row rounded up to 16
   size_t window = SIZE_MAX;  ///< keys that a row sees at most
   /// Row r's sink is at sinks[r·sink_step]: a score that takes part in the softmax and has no value; null for none.

@@ -17,6 +17,21 @@ inline void prefetch_step(const std::byte* p) {
   __builtin_prefetch(p + kPrefetchBytes + 64, 0, 3);
 }
 
+/// The first `count` numbers of a vector, or all; the others are 0.
+inline V load_some(const float* from, size_t count) {
+  if (count >= 16) return V::loadu(from);
+  alignas(64) float lane[16] = {};
+  for (size_t i = 0; i < count; ++i) lane[i] = from[i];
+  return V::load(lane);
+}
+
+inline void store_some(float* to, size_t count, V v) {
+  if (count >= 16) return V::storeu(to, v);
+  alignas(64) float lane[16];
+  V::store(lane, v);
+  for (size_t i = 0; i < count; ++i) to[i] = lane[i];
+}
+
 /// kRows rows of a stride, with one pointer for every three rows: the compiler would keep one for each and run out of
 /// registers.
 template <class T, size_t kRows>

@@ -59,6 +59,7 @@ class CudaOps final : public Ops {
   void take_choices(const Dispatch& dispatch, size_t tokens) override;
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                const Dispatch& dispatch) override;
+  float* expert_outputs() override { return nullptr; }
   void combine(const Dispatch& dispatch, size_t tokens, float* y) override;
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) override;

@@ -254,7 +254,7 @@ TEST_CASE("kernels: attention over narrow pages gives the bits of pages in f32 t
                              size_t stride) {
       const auto key_pages = pages_of(keys, kPages), value_pages = pages_of(values, kPages),
                  row_pages = pages_of(rows, kPages);
-      std::vector<float> out = q, latent_out(kRows * stride), scratch(4 * kPages * 16);
+      std::vector<float> out = q, latent_out(kRows * stride), scratch(kRows * kPages * 16);
       AttentionTask task{out.data(), dim,  kRows,   dim,        kPadded, key_pages.data(), value_pages.data(), kKeys,
                          1,          0.3f, nullptr, out.data(), dim,     scratch.data(),   kPages * 16};
       task.window = 20;
@@ -273,19 +273,27 @@ TEST_CASE("kernels: attention over narrow pages gives the bits of pages in f32 t
   }
 }
 
-TEST_CASE("kernels: attention has the same bits in all sets, causal and not, with and without bias") {
+TEST_CASE("kernels: attention has the same bits in all sets and for each row alone, causal or not, with bias or not") {
   constexpr size_t kDim = 24, kPadded = 32;
-  for (const auto& [keys, rows, causal, with_bias] : grid(Sizes{1, 5, 16, 17, 50}, Sizes{1, 3, 4, 6}, kBoth, kBoth)) {
+  for (const auto& [keys, rows, causal, with_bias] :
+       grid(Sizes{1, 5, 16, 17, 50, 150}, Sizes{1, 3, 4, 6, 21}, kBoth, kBoth)) {
     CASE(keys, rows, causal, with_bias);
     const size_t most = keys + (causal ? rows - 1 : 0), pages = (most + 15) / 16;
     const auto q = random_floats(rows * kDim, 8), k = random_floats(pages * kDim * 16, 9);
     const auto v = random_floats(pages * 16 * kPadded, 10), bias = random_floats(rows + pages * 16 + 32, 11);
     const auto k_pages = pages_of(k, pages), v_pages = pages_of(v, pages);
     of_all_sets([&](const CpuKernels& kernels) {
-      std::vector<float> out = q, scratch(4 * pages * 16);
-      kernels.attention({out.data(), kDim, rows, kDim, kPadded, k_pages.data(), v_pages.data(), keys,
-                         causal ? size_t{1} : 0, 0.3f, with_bias ? bias.data() + rows : nullptr, out.data(), kDim,
-                         scratch.data(), pages * 16});
+      std::vector<float> scratch(kScoreRows * pages * 16);
+      const auto attend = [&](size_t row, size_t count) {
+        std::vector<float> out = part_of(q, row * kDim, count * kDim);
+        kernels.attention({out.data(), kDim, count, kDim, kPadded, k_pages.data(), v_pages.data(),
+                           keys + (causal ? row : 0), causal ? size_t{1} : 0, 0.3f,
+                           with_bias ? bias.data() + rows - row : nullptr, out.data(), kDim, scratch.data(),
+                           pages * 16});
+        return out;
+      };
+      const std::vector<float> out = attend(0, rows);
+      for (size_t row = 0; row < rows; ++row) REQUIRE(attend(row, 1) == part_of(out, row * kDim, kDim));
       return out;
     });
   }

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
-import { queueNameOf, refuseTables } from '../../../../src/queue/redis/queue-name.js';
+import { noCost } from '../../../../src/protocol/expert-cost.js';
+import { PROTOCOL, queueNameOf, refuseTables } from '../../../../src/queue/redis/queue-name.js';
 
 const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {
   fingerprint: 'a'.repeat(64),
@@ -49,4 +50,22 @@ it('leaves requests that tables would route to the queues that name the tables',
   for (const routing of ['exact', undefined] as const) {
     expect(() => refuseTables(asking('predicted'), routing)).toThrow(/start .* with --routing predicted/);
   }
+});
+
+it('has a version of its own for each form of the costs that results carry', () => {
+  const fields = [
+    'needed',
+    'resident',
+    'prefetched',
+    'late',
+    'on_demand',
+    'peer',
+    'loaded',
+    'bytes',
+    'stall_ms',
+  ];
+  expect([PROTOCOL, Object.keys(noCost(1))]).toEqual([
+    13,
+    [...fields, 'predicted', 'hits_top1', 'hits_top3'],
+  ]);
 });

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ops/dispatch.h"
+#include "peers/peer_wire.h"
+#include "weights/expert_layout.h"
+
+namespace sida {
+
+struct PeerLinksOptions {
+  std::vector<PeerAddress> peers;  ///< none: no expert is asked for elsewhere
+  PeerSecrets secrets;
+};
+
+/// Of one peer, since the start.
+struct PeerLinkStats {
+  std::string address;
+  bool connected = false;
+  std::string error;  ///< why it is not, or why it was not the last time
+  uint64_t held = 0;  ///< experts that it holds
+  uint64_t requests = 0;
+  uint64_t experts = 0;   ///< that it computed
+  uint64_t failures = 0;  ///< requests without an answer
+  uint64_t sent_bytes = 0;
+  uint64_t received_bytes = 0;
+  uint64_t wait_ns = 0;           ///< in which a pass waited for it
+  double round_trip_seconds = 0;  ///< measured when it was connected
+  double bytes_per_second = 0;
+};
+
+/// Connections to the expert peers of a server. A thread of its own connects to those that are not there, once a
+/// second; passes never wait for that.
+class PeerLinks {
+ public:
+  /// Tries each peer once; one that is not there is no error. `load_rate`: bytes per second at which experts load here.
+  PeerLinks(PeerLinksOptions options, const ExpertLayout& layout, double load_rate);
+  ~PeerLinks();
+  PeerLinks(const PeerLinks&) = delete;
+  PeerLinks& operator=(const PeerLinks&) = delete;
+
+  bool any() const { return !links_.empty(); }
+  /// True when `held` has changed since the last call; copies (experts of all layers) 1 where a connected peer holds
+  /// the expert.
+  bool take_held(std::vector<uint8_t>& held);
+  std::vector<PeerLinkStats> stats() const;
+  /// Time that passes have waited for answers since the last call.
+  uint64_t take_wait_ns() { return std::exchange(wait_ns_, 0); }
+  /// Tells how long experts took here; `work`: work_of() of all.
+  void learn_local(double seconds, double work);
+  /// Bytes of weights of one expert, more where more than four rows take longer than reading them.
+  double work_of(size_t layer, size_t rows) const;
+
+ private:
+  friend class PeerVisit;
+  struct Link;
+
+  void keep_connected();
+  void connect(Link& link);
+  void drop(Link& link, const std::string& error);
+
+  PeerLinksOptions options_;
+  const ExpertLayout& layout_;
+  double load_rate_;
+  double seconds_per_work_;
+  uint64_t wait_ns_ = 0;
+  std::vector<std::unique_ptr<Link>> links_;
+  mutable std::mutex mutex_;  ///< of the links; a visit holds it
+  // Kept from visit to visit, so that a visit allocates nothing once they have grown.
+  std::vector<uint8_t> asked_;    ///< (experts of the layer)
+  std::vector<uint32_t> row_of_;  ///< (tokens): row of the question
+  std::vector<uint32_t> rows_;    ///< tokens whose rows the question has
+  std::atomic<bool> changed_{false};
+  std::mutex waking_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread connector_;
+};
+
+/// One layer's questions to the peers: choose, send, compute what is here, receive.
+class PeerVisit {
+ public:
+  /// Chooses which of the needed experts that are `absent` (experts of the layer: 1) to ask for: those whose rows
+  /// travel sooner than the expert would load.
+  PeerVisit(PeerLinks& links, size_t layer, const Dispatch& dispatch, std::span<const uint8_t> absent);
+  /// Drops the connections whose answers were not received, because nothing else could be read from them.
+  ~PeerVisit();
+  PeerVisit(const PeerVisit&) = delete;
+  PeerVisit& operator=(const PeerVisit&) = delete;
+
+  /// (experts of the layer): 1 where a peer is asked. Empty where none is.
+  std::span<const uint8_t> asked() const { return asked_; }
+  /// Sends rows of x (tokens, width).
+  void send(const float* x);
+  /// Waits for the answers, and writes them to `outputs` (choices, width), in the order of dispatch.order. Returns the
+  /// experts for which no answer came in time: they must be computed here.
+  std::vector<uint16_t> receive(float* outputs);
+
+ private:
+  using Link = PeerLinks::Link;
+
+  void choose(std::span<const uint8_t> absent);
+  void send_question(Link& link, const float* x, Deadline deadline);
+  void read_answer(Link& link, float* outputs);
+
+  PeerLinks& links_;
+  std::unique_lock<std::mutex> lock_;
+  size_t layer_;
+  const Dispatch& dispatch_;
+  std::span<const uint8_t> asked_;
+};
+
+}  // namespace sida
