@@ -8,6 +8,7 @@ import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { Expected, hostAndPort, isLoopback } from '../config/parsers.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { peerIdentityOf } from '../engine/peer-log.js';
+import { SidaError } from '../errors.js';
 import { activationsOf } from '../inference/sizes.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
@@ -91,6 +92,10 @@ async function hold(name: string, values: Record<string, unknown>): Promise<numb
       ? await partsByUse(trace, share.of, { name: prepared.name, weights: prepared.identity.weights, shape })
       : undefined;
   const held = heldBy(share, shape, parts);
+  if (!held.includes(1)) {
+    const message = `share ${share.number}/${share.of} of ${prepared.name} has none of its ${count(held.length)} experts`;
+    throw new SidaError({ code: 'cannot_run', message });
+  }
   const activations = activationsOf({ activations: wanted, device: 'cpu' }, formats);
   const peer = new addon.ExpertPeer({
     ...{ pack, held, budgetBytes: Math.floor(budgetBytes), threads, activations, address: listen },

@@ -27,13 +27,12 @@ int milliseconds_until(Deadline deadline) {
 
 std::string why(int error) { return std::strerror(error); }
 
-/// Whether `events` came before the deadline.
+/// Whether `events` or an error came before the deadline; the next call on the socket tells the error.
 bool poll_until(int socket, short events, Deadline deadline) {
   for (;;) {
     pollfd entry{socket, events, 0};
     const int ready = poll(&entry, 1, milliseconds_until(deadline));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) throw ConnectionLost(why(errno));
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;
     if (Clock::now() >= deadline) return false;
   }
 }

@@ -82,6 +82,19 @@ describe('sida', () => {
     expect(stderr).toContain(message);
   });
 
+  it('experts refuses a share without experts', async () => {
+    const model = join(REPO, 'models/olmoe-mini');
+    const { code, stderr } = await sida(
+      'experts',
+      model,
+      '--share',
+      '64/64',
+      '--pack-dir',
+      join(folder, 'packs'),
+    );
+    expect([code, stderr]).toEqual([1, expect.stringContaining('share 64/64 of olmoe-mini has none of its')]);
+  });
+
   it.each([
     [['serve', MINI, '--port', '0', '--pack-dir', join(folder, 'no-packs')]],
     [['ask', join(REPO, 'models/olmoe-mini'), 'Hello', '--pack-dir', join(folder, 'no-packs')]],
