@@ -133,10 +133,13 @@ async function hold(name: string, values: Record<string, unknown>): Promise<numb
 
 function logOf(peer: ExpertPeer): () => void {
   let before = peer.stats();
+  const told = new Set<string>();
   return () => {
     const now = peer.stats();
     if (now.servers !== before.servers) warnLines(`Connected servers: ${now.servers}`);
-    if (now.refused !== before.refused) warnLines(`Refused ${now.lastRefused}`);
+    // Who is refused tries again each second.
+    if (now.lastRefused !== '' && !told.has(now.lastRefused)) warnLines(`Refused ${now.lastRefused}`);
+    told.add(now.lastRefused);
     before = now;
   };
 }

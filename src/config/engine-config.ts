@@ -5,6 +5,7 @@ import { DEFAULT_GROUP, type FormatChoices } from '../checkpoint/weight-format.j
 import type { Activations } from '../native/addon-types.js';
 import { ENGINE_OPTIONS } from './engine-options.js';
 import type { ServeOptions } from './options.js';
+import { isLoopback } from './parsers.js';
 import { UsageError } from './resolve.js';
 
 /** Options of the model and its engine, which `sida worker` and `sida serve` share. */
@@ -36,14 +37,27 @@ export function engineConfig(options: EngineOptions): EngineConfig {
       `The "--predictor" option names ${JSON.stringify(predictor)}, which does not exist: name a directory of \`sida train\`, auto or none`,
     );
   }
-  if (options.expertPeers !== undefined && options.device !== 'cpu') {
-    throw new UsageError(
-      `The "--expert-peers" option needs the cpu device, and "--device" is ${options.device}: leave one of them out`,
-    );
-  }
+  checkPeers(options);
   const own = Object.fromEntries(ENGINE_OPTION_NAMES.map((name) => [name, options[name]])) as EngineOptions;
   const { group: _, ...rest } = own;
   return { ...rest, ...weightChoices(own) };
+}
+
+function checkPeers({ expertPeers = [], peerKey, device }: EngineOptions): void {
+  if (expertPeers.length > 0 && device !== 'cpu') {
+    throw new UsageError(
+      `The "--expert-peers" option needs the cpu device, and "--device" is ${device}: leave one of them out`,
+    );
+  }
+  const addresses = expertPeers.map(({ host, port }) => `${host}:${port}`);
+  const twice = addresses.find((address, i) => addresses.indexOf(address) < i);
+  if (twice !== undefined) throw new UsageError(`The "--expert-peers" option names ${twice} twice`);
+  const far = expertPeers.find(({ host }) => !isLoopback(host));
+  if (far !== undefined && peerKey === undefined) {
+    throw new UsageError(
+      `The "--expert-peers" option names ${far.host}, another machine, and there is no key that it could show: set SIDA_PEER_KEY here and there`,
+    );
+  }
 }
 
 export const WEIGHT_OPTIONS = ['experts', 'dense', 'group'] as const;

@@ -101,6 +101,8 @@ function isControl(count: number): boolean {
 /** What is left of the measured passes without a forecast after one more: about the last 50 count. */
 const KEPT = 0.98;
 
+type PassWaits = Pick<RunStats, 'stallNs' | 'peerWaitNs' | 'prefetched' | 'late' | 'onDemand'>;
+
 class ForecastSaving {
   #stallNs = 0;
   #loads = 0;
@@ -110,9 +112,10 @@ class ForecastSaving {
    * a pass without a forecast, and before the first such pass.
    */
   judge(
-    { stallNs, prefetched, late, onDemand }: Pick<RunStats, 'stallNs' | 'prefetched' | 'late' | 'onDemand'>,
+    { stallNs: waitedNs, peerWaitNs, prefetched, late, onDemand }: PassWaits,
     forecast: boolean,
   ): number | undefined {
+    const stallNs = waitedNs - peerWaitNs;
     const loads = prefetched + late + onDemand;
     if (!forecast) {
       this.#stallNs = this.#stallNs * KEPT + stallNs;

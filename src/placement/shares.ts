@@ -25,6 +25,11 @@ export async function partsByUse(
     const message = `${trace} is no trace of ${name}: it has other weights`;
     throw new SidaError({ code: 'cannot_run', message });
   }
+  if (layers.some((choices) => choices.length < topK))
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `${trace} has no tokens for each of the layers of ${name}`,
+    });
   return layers.map((choices, layer) =>
     placeAntiCorrelated(loadsOf(choices, { experts: expertsOf(shape, layer), topK, batchTokens: 1 }), shares),
   );

@@ -60,13 +60,15 @@ export class PassMeter {
 
   add(
     { stack, tokens, sequences }: { stack: number; tokens: number; sequences: number },
-    { needed, prefetched, late, onDemand, stallNs, passNs }: RunStats,
+    { needed, prefetched, late, onDemand, stallNs: waitedNs, peerWaitNs, passNs }: RunStats,
   ): void {
     const cost = this.#costs[stack]!;
     const sums = this.#sums[passKind(stack, tokens, sequences)]!;
     for (const name of ['passes', 'needed', 'missed', 'moreNeeded', 'moreEven', 'stallSeconds'] as const)
       sums[name] *= KEPT;
     const one = evenNeed(cost, 1);
+    // Peers compute while a pass waits for them: that is time of passes, not of loads.
+    const stallNs = waitedNs - peerWaitNs;
     sums.passes += 1;
     sums.needed += needed;
     sums.missed += prefetched + late + onDemand;

@@ -118,11 +118,9 @@ int connect_to(const addrinfo& entry, Deadline deadline, std::string& error) {
 }
 
 std::string text_of(const sockaddr_storage& address, socklen_t size) {
-  char host[NI_MAXHOST], port[NI_MAXSERV];
+  char host[NI_MAXHOST];
   const auto* any = reinterpret_cast<const sockaddr*>(&address);
-  const int flags = NI_NUMERICHOST | NI_NUMERICSERV;
-  if (getnameinfo(any, size, host, sizeof host, port, sizeof port, flags) != 0) return "unknown";
-  return PeerAddress{host, static_cast<uint16_t>(std::strtoul(port, nullptr, 10))}.text();
+  return getnameinfo(any, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0 ? host : "unknown";
 }
 
 }  // namespace
@@ -136,7 +134,9 @@ std::unique_ptr<Connection> connect_tcp(const PeerAddress& address, Deadline dea
   std::string error;
   const Addresses addresses = resolve(address, 0, error);
   for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
-    const int socket = connect_to(*entry, deadline, error);
+    // One address that does not answer leaves time for the next.
+    const Deadline own = entry->ai_next == nullptr ? deadline : Clock::now() + (deadline - Clock::now()) / 2;
+    const int socket = connect_to(*entry, own, error);
     if (socket >= 0) return std::make_unique<TcpConnection>(socket);
   }
   throw ConnectionLost(error);

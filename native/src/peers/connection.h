@@ -55,7 +55,7 @@ class TcpListener {
   TcpListener& operator=(const TcpListener&) = delete;
 
   uint16_t port() const { return port_; }
-  /// The next connection and where it comes from; null once close() was called.
+  /// The next connection and the host that it comes from; null once close() was called.
   std::unique_ptr<Connection> accept(std::string& from);
   void close();
 

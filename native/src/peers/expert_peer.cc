@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/gguf_experts.h"
@@ -14,14 +14,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kGreetingTime = std::chrono::seconds(5);
+constexpr auto kGreetingTime = std::chrono::seconds(2);
 constexpr auto kMessageTime = std::chrono::seconds(10);
 constexpr auto kIdleTime = std::chrono::hours(1);
 constexpr size_t kMostServers = 16;
+constexpr size_t kMostStrangers = 32;
 constexpr PeerLimits kLimits{.rows = 2048, .choices = 4096};
 constexpr size_t kScratchRows = 256;
 
 constexpr size_t line(size_t floats) { return (floats + 15) / 16 * 16; }
+
+/// Of a server's rows; an echo stands there, too.
+constexpr size_t input_bytes(size_t width) {
+  return std::max<size_t>(kLimits.rows * width * sizeof(float), kMostEchoBytes);
+}
+constexpr size_t output_bytes(size_t width) { return kLimits.choices * width * sizeof(float); }
 
 /// Floats of each part of the scratch memory.
 struct ScratchSizes {
@@ -43,8 +50,7 @@ struct ScratchSizes {
 
 struct ExpertPeer::Buffers {
   Buffers(DeviceMemory& memory, size_t width)
-      : inputs(memory, kLimits.rows * width * sizeof(float), Touch::kByCaller),
-        outputs(memory, kLimits.choices * width * sizeof(float), Touch::kByCaller) {}
+      : inputs(memory, input_bytes(width), Touch::kByCaller), outputs(memory, output_bytes(width), Touch::kByCaller) {}
 
   DeviceBuffer inputs;   ///< (rows, width)
   DeviceBuffer outputs;  ///< (choices, width)
@@ -54,8 +60,8 @@ struct ExpertPeer::Buffers {
 };
 
 uint64_t ExpertPeer::buffer_bytes() const {
-  const size_t row = pack_.experts.shape.width * sizeof(float);
-  return memory_.taken(kLimits.rows * row) + memory_.taken(kLimits.choices * row);
+  const size_t width = pack_.experts.shape.width;
+  return memory_.taken(input_bytes(width)) + memory_.taken(output_bytes(width));
 }
 
 ExpertPeer::ExpertPeer(ExpertPeerOptions options)
@@ -137,7 +143,8 @@ void ExpertPeer::start() {
 ExpertPeerStats ExpertPeer::stats() const {
   std::lock_guard lock(mutex_);
   ExpertPeerStats copy = stats_;
-  copy.servers = static_cast<uint64_t>(std::ranges::count(clients_, false, &Client::ended));
+  copy.servers =
+      static_cast<uint64_t>(std::ranges::count_if(clients_, [](const Client& client) { return client.greeted; }));
   return copy;
 }
 
@@ -152,35 +159,49 @@ void ExpertPeer::accept() {
       if (client.ended) client.thread.join();
       return client.ended;
     });
-    if (clients_.size() == kMostServers) {
-      ++stats_.refused;
-      stats_.last_refused = from + ": " + std::to_string(kMostServers) + " servers are connected already";
-      continue;
-    }
+    // Strangers make room for servers, and bound their threads.
+    const auto strangers = static_cast<size_t>(std::ranges::count(clients_, false, &Client::greeted));
+    if (strangers >= 2 * kMostStrangers) continue;
+    if (strangers >= kMostStrangers) std::ranges::find(clients_, false, &Client::greeted)->connection->close();
     Client& client = clients_.emplace_back(Client{std::move(connection), from, {}});
-    client.thread = std::thread([this, &client] { serve(client); });
+    try {
+      client.thread = std::thread([this, &client] { serve(client); });
+    } catch (const std::system_error&) {
+      clients_.pop_back();
+    }
   }
 }
 
 void ExpertPeer::serve(Client& client) {
   std::string refused;
-  bool greeted = false;
+  std::optional<Buffers> buffers;
   try {
-    greet_server(*client.connection, options_.secrets, offer_, Clock::now() + kGreetingTime);
-    greeted = true;
-    Buffers buffers(memory_, pack_.experts.shape.width);
-    for (;;) answer(*client.connection, buffers);
+    greet_server(*client.connection, options_.secrets, offer_, Clock::now() + kGreetingTime,
+                 [&] { return admit(client, buffers); });
+    for (;;) answer(*client.connection, *buffers);
   } catch (const ConnectionLost& error) {
-    if (!greeted) refused = error.what();
+    if (!buffers) refused = error.what();
   } catch (const std::exception& error) {
     refused = error.what();
   }
   client.connection->close();
   std::lock_guard lock(mutex_);
+  client.greeted = false;
   client.ended = true;
   if (refused.empty()) return;
   ++stats_.refused;
   stats_.last_refused = client.from + ": " + refused;
+}
+
+bool ExpertPeer::admit(Client& client, std::optional<Buffers>& buffers) {
+  std::lock_guard lock(mutex_);
+  if (std::ranges::count(clients_, true, &Client::greeted) >= static_cast<ptrdiff_t>(kMostServers)) return false;
+  try {
+    buffers.emplace(memory_, pack_.experts.shape.width);
+  } catch (const Error&) {
+    return false;
+  }
+  return client.greeted = true;
 }
 
 void ExpertPeer::answer(Connection& connection, Buffers& buffers) {
@@ -188,7 +209,11 @@ void ExpertPeer::answer(Connection& connection, Buffers& buffers) {
   const Deadline deadline = Clock::now() + kMessageTime;
   PeerRequest request;
   connection.receive(value_buffer(request), deadline);
-  if (request.kind == PeerRequestKind::kEcho) return echo(connection, request.rows);
+  if (request.kind == PeerRequestKind::kEcho) {
+    if (request.rows > kMostEchoBytes) throw ConnectionLost("it asked for too long an echo");
+    connection.receive({buffers.inputs.data(), request.rows}, deadline);
+    return connection.send({buffers.inputs.data(), request.rows}, Clock::now() + kMessageTime);
+  }
   const ExpertShape& shape = pack_.experts.shape;
   check_request(request, shape, kLimits);
   const size_t row_bytes = shape.width * sizeof(float);
@@ -215,13 +240,6 @@ void ExpertPeer::answer(Connection& connection, Buffers& buffers) {
                            std::span(buffers.choices).size_bytes() + request.rows * row_bytes;
   stats_.sent_bytes += sizeof reply + request.choices * row_bytes;
   stats_.compute_ns += reply.compute_ns;
-}
-
-void ExpertPeer::echo(Connection& connection, uint32_t bytes) {
-  if (bytes > kMostEchoBytes) throw ConnectionLost("it asked for too long an echo");
-  std::vector<std::byte> copy(bytes);
-  connection.receive(copy, Clock::now() + kMessageTime);
-  connection.send(copy, Clock::now() + kMessageTime);
 }
 
 void ExpertPeer::compute(const PeerRequest& request, Buffers& buffers) {

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -66,6 +67,7 @@ class ExpertPeer {
     std::unique_ptr<Connection> connection;
     std::string from;
     std::thread thread;
+    bool greeted = false;
     bool ended = false;
   };
   /// Memory of one server's requests.
@@ -74,7 +76,7 @@ class ExpertPeer {
   void accept();
   void serve(Client& client);
   void answer(Connection& connection, Buffers& buffers);
-  void echo(Connection& connection, uint32_t bytes);
+  bool admit(Client& client, std::optional<Buffers>& buffers);
   void compute(const PeerRequest& request, Buffers& buffers);
   uint64_t buffer_bytes() const;
 

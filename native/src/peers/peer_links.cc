@@ -11,6 +11,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kConnectTime = std::chrono::seconds(2);
 constexpr auto kRetryTime = std::chrono::seconds(1);
+constexpr auto kLongestRetryTime = std::chrono::seconds(60);
+/// A peer without a request for so long, though a pass needed its experts, is measured again: what was measured at a
+/// bad moment must not keep it out for ever.
+constexpr auto kMeasureAgainTime = std::chrono::seconds(3);
+/// Visits in turn that do without a peer until its experts count as if nobody else had them.
+constexpr int kDeclinedVisits = 8;
 /// A peer may take this long, or four times what it is expected to take.
 constexpr double kLeastAnswerSeconds = 0.2;
 constexpr double kAnswerFactor = 4;
@@ -23,8 +29,6 @@ constexpr double kFirstSecondsPerWork = 1e-10;
 /// that a thread had to wait and not how fast the network is.
 constexpr double kNetworkStep = 1.25;
 constexpr double kWorkStep = 1.1;
-/// A peer that is too slow to be asked shows nothing, so its figures return to what was measured at first.
-constexpr double kForgetRate = 0.01;
 /// Rows are sent in parts of about this size.
 constexpr size_t kMessageBytes = 256 << 10;
 constexpr uint32_t kNoRow = UINT32_MAX;
@@ -36,9 +40,7 @@ Clock::duration duration_of(double seconds) {
 }
 
 /// Moves `value` towards the median of what is seen.
-void follow(double& value, double seen, double step) { value *= seen > value ? step : 1 / step; }
-
-void approach(double& value, double target) { value += (target - value) * kForgetRate; }
+double follow(double value, double seen, double step) { return seen > value ? value * step : value / step; }
 
 }  // namespace
 
@@ -47,8 +49,13 @@ struct PeerLinks::Link {
   PeerAddress address;
   PeerOffer offer;
   PeerLinkStats stats;
-  double slowness = 1;          ///< of the network: time over what was measured at first
+  double slowness = 1;          ///< of the network: time over what was measured
   double seconds_per_work = 0;  ///< of the peer
+  bool worth_asking = true;
+  int declined_visits = 0;  ///< in turn
+  Deadline asked_at;        ///< or measured
+  Clock::duration retry_time = kRetryTime;
+  std::thread connector;
 
   // Of the running visit.
   std::vector<AskedExpert> experts;
@@ -56,7 +63,7 @@ struct PeerLinks::Link {
   double work = 0;
   double travel_seconds = 0;  ///< of the rows, expected
   double load_seconds = 0;    ///< if the experts were loaded here instead
-  bool declined = false;      ///< some expert that it holds loads sooner
+  bool passed_over = false;   ///< holds a needed expert that it is not asked for
   bool waiting = false;       ///< for an answer
   Deadline sent_at;
   size_t sent_bytes = 0;
@@ -69,7 +76,7 @@ struct PeerLinks::Link {
     experts.clear();
     choices = 0;
     work = travel_seconds = load_seconds = 0;
-    declined = waiting = false;
+    passed_over = waiting = false;
   }
   void measure(Deadline deadline);
   double echo(uint32_t bytes, Deadline deadline);
@@ -101,8 +108,10 @@ PeerLinks::PeerLinks(PeerLinksOptions options, const ExpertLayout& layout, doubl
     link.address = address;
     link.stats.address = address.text();
   }
-  for (const auto& link : links_) connect(*link);
-  if (any()) connector_ = std::thread([this] { keep_connected(); });
+  untried_ = links_.size();
+  for (const auto& link : links_) link->connector = std::thread([this, &link = *link] { keep_connected(link); });
+  std::unique_lock waking(waking_);
+  wake_.wait_for(waking, kConnectTime + std::chrono::milliseconds(100), [&] { return untried_ == 0; });
 }
 
 PeerLinks::~PeerLinks() {
@@ -111,23 +120,30 @@ PeerLinks::~PeerLinks() {
     stopping_ = true;
   }
   wake_.notify_all();
-  if (connector_.joinable()) connector_.join();
+  for (const auto& link : links_) link->connector.join();
 }
 
-void PeerLinks::keep_connected() {
+void PeerLinks::keep_connected(Link& link) {
+  connect(link);
   std::unique_lock waking(waking_);
-  while (!wake_.wait_for(waking, kRetryTime, [&] { return stopping_; })) {
+  --untried_;
+  wake_.notify_all();
+  auto pause = [&] {
+    std::lock_guard lock(mutex_);
+    return link.connection == nullptr ? link.retry_time : Clock::duration(kRetryTime);
+  };
+  for (auto time = pause(); !wake_.wait_for(waking, time, [&] { return stopping_; }); time = pause()) {
     waking.unlock();
-    for (const auto& link : links_) {
-      bool missing;
-      {
-        std::lock_guard lock(mutex_);
-        // Nothing is expected between visits, so a connection that can be read was closed.
-        if (link->connection != nullptr && link->connection->wait(Clock::now())) drop(*link, "it has ended");
-        missing = link->connection == nullptr;
-      }
-      if (missing) connect(*link);
+    bool connected, unasked;
+    {
+      std::lock_guard lock(mutex_);
+      // Nothing is expected between visits, so a connection that can be read was closed.
+      if (link.connection != nullptr && link.connection->wait(Clock::now())) drop(link, "it has ended", false);
+      connected = link.connection != nullptr;
+      unasked = link.declined_visits > 0 && Clock::now() - link.asked_at > kMeasureAgainTime;
     }
+    if (!connected) connect(link);
+    if (connected && unasked) measure_again(link);
     waking.lock();
   }
 }
@@ -150,6 +166,9 @@ void PeerLinks::connect(Link& link) {
   link.offer = std::move(fresh.offer);
   link.slowness = 1;
   link.seconds_per_work = seconds_per_work_;
+  link.worth_asking = true;
+  link.declined_visits = 0;
+  link.asked_at = Clock::now();
   link.stats.connected = true;
   link.stats.held = static_cast<uint64_t>(std::ranges::count(link.offer.held, 1));
   link.stats.round_trip_seconds = fresh.stats.round_trip_seconds;
@@ -157,11 +176,38 @@ void PeerLinks::connect(Link& link) {
   changed_ = true;
 }
 
-void PeerLinks::drop(Link& link, const std::string& error) {
+void PeerLinks::measure_again(Link& link) {
+  Link fresh;
+  {
+    std::lock_guard lock(mutex_);
+    if (link.connection == nullptr) return;
+    // Visits do without the peer meanwhile.
+    fresh.connection = std::move(link.connection);
+  }
+  std::string error;
+  try {
+    fresh.measure(Clock::now() + kConnectTime);
+  } catch (const ConnectionLost& lost) {
+    error = lost.what();
+  }
+  std::lock_guard lock(mutex_);
+  if (!error.empty()) return drop(link, error, false);
+  link.connection = std::move(fresh.connection);
+  link.slowness = 1;
+  // Only answers show how fast the peer computes. It is tried again after some measurements.
+  link.seconds_per_work = (link.seconds_per_work + seconds_per_work_) / 2;
+  link.asked_at = Clock::now();
+  link.stats.round_trip_seconds = fresh.stats.round_trip_seconds;
+  link.stats.bytes_per_second = fresh.stats.bytes_per_second;
+}
+
+void PeerLinks::drop(Link& link, const std::string& error, bool failed) {
   link.connection = nullptr;
   link.stats.connected = false;
+  link.stats.held = 0;
   link.stats.error = error;
   link.waiting = false;
+  if (failed) link.retry_time = std::min<Clock::duration>(2 * link.retry_time, kLongestRetryTime);
   changed_ = true;
 }
 
@@ -170,7 +216,7 @@ bool PeerLinks::take_held(std::vector<uint8_t>& held) {
   std::lock_guard lock(mutex_);
   held.assign(layout_.experts(), 0);
   for (const auto& link : links_) {
-    if (link->connection == nullptr) continue;
+    if (!link->stats.connected || !link->worth_asking) continue;
     for (size_t id = 0; id < held.size(); ++id) held[id] |= link->offer.held[id];
   }
   return true;
@@ -184,7 +230,7 @@ std::vector<PeerLinkStats> PeerLinks::stats() const {
 }
 
 void PeerLinks::learn_local(double seconds, double work) {
-  if (work > 0) follow(seconds_per_work_, seconds / work, kWorkStep);
+  if (work > 0) seconds_per_work_ = follow(seconds_per_work_, seconds / work, kWorkStep);
 }
 
 double PeerLinks::work_of(size_t layer, size_t rows) const {
@@ -198,7 +244,7 @@ PeerVisit::PeerVisit(PeerLinks& links, size_t layer, const Dispatch& dispatch, s
 
 PeerVisit::~PeerVisit() {
   for (const auto& link : links_.links_) {
-    if (link->waiting) links_.drop(*link, "the pass ended before its answer came");
+    if (link->waiting) links_.drop(*link, "the pass ended before its answer came", false);
     link->forget_visit();
   }
 }
@@ -215,6 +261,7 @@ void PeerVisit::choose(std::span<const uint8_t> absent) {
     Link* best = nullptr;
     for (const auto& link : links_.links_) {
       if (link->connection == nullptr || link->offer.held[first + index] == 0) continue;
+      link->passed_over = true;
       const size_t most = tokens <= link->offer.limits.rows
                               ? link->offer.limits.choices
                               : std::min(link->offer.limits.rows, link->offer.limits.choices);
@@ -225,10 +272,7 @@ void PeerVisit::choose(std::span<const uint8_t> absent) {
     const double work = links_.work_of(layer_, rows);
     const double travel = 2.0 * static_cast<double>(rows * row_bytes) / best->stats.bytes_per_second * best->slowness;
     const double load = load_bytes / links_.load_rate_ + work * links_.seconds_per_work_;
-    if (travel + work * best->seconds_per_work >= load) {
-      best->declined = true;
-      continue;
-    }
+    if (travel + work * best->seconds_per_work >= load) continue;
     best->experts.push_back({index, static_cast<uint32_t>(rows)});
     best->choices += rows;
     best->work += work;
@@ -239,15 +283,16 @@ void PeerVisit::choose(std::span<const uint8_t> absent) {
   for (const auto& link : links_.links_) {
     if (!link->experts.empty() && link->load_seconds <= link->expected_seconds()) {
       link->forget_visit();
-      link->declined = true;
+      link->passed_over = true;
     }
     for (const AskedExpert& expert : link->experts) {
       links_.asked_[expert.index] = 1;
       asked_ = links_.asked_;
     }
-    if (!link->declined || !link->experts.empty()) continue;
-    approach(link->slowness, 1);
-    approach(link->seconds_per_work, links_.seconds_per_work_);
+    if (!link->passed_over) continue;
+    link->declined_visits = link->experts.empty() ? link->declined_visits + 1 : 0;
+    const bool worth = link->declined_visits < kDeclinedVisits;
+    if (std::exchange(link->worth_asking, worth) != worth) links_.changed_ = true;
   }
 }
 
@@ -288,34 +333,44 @@ void PeerVisit::send_question(Link& link, const float* x, Deadline deadline) {
   if (!link.message.empty()) send();
 }
 
+PeerVisit::Clock::duration PeerVisit::patience() const {
+  double most = kLeastAnswerSeconds;
+  for (const auto& link : links_.links_) {
+    if (!link->experts.empty()) most = std::max(most, kAnswerFactor * link->expected_seconds());
+  }
+  return duration_of(most);
+}
+
 void PeerVisit::send(const float* x) {
+  // One deadline for all, so that several frozen peers take no longer than one.
+  const Deadline deadline = Clock::now() + patience();
   for (const auto& link : links_.links_) {
     if (link->experts.empty()) continue;
-    link->sent_at = Clock::now();
+    link->sent_at = link->asked_at = Clock::now();
     link->sent_bytes = 0;
     ++link->stats.requests;
     try {
-      const double most = std::max(kLeastAnswerSeconds, kAnswerFactor * link->expected_seconds());
-      send_question(*link, x, link->sent_at + duration_of(most));
+      send_question(*link, x, deadline);
       link->waiting = true;
     } catch (const ConnectionLost& lost) {
-      links_.drop(*link, lost.what());
+      links_.drop(*link, lost.what(), true);
     }
     link->stats.sent_bytes += link->sent_bytes;
   }
 }
 
 std::vector<uint16_t> PeerVisit::receive(float* outputs) {
+  const Deadline begin = Clock::now(), deadline = begin + patience();
   std::vector<uint16_t> missing;
   for (const auto& link : links_.links_) {
     if (link->experts.empty()) continue;
-    const auto begin = Clock::now();
+    const Deadline began = Clock::now();
     try {
-      if (link->waiting) read_answer(*link, outputs);
+      if (link->waiting) read_answer(*link, outputs, began, deadline);
     } catch (const ConnectionLost& lost) {
-      links_.drop(*link, lost.what());
+      links_.drop(*link, lost.what(), true);
     }
-    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count();
     link->stats.wait_ns += static_cast<uint64_t>(waited);
     links_.wait_ns_ += static_cast<uint64_t>(waited);
     if (link->connection != nullptr) continue;
@@ -326,10 +381,8 @@ std::vector<uint16_t> PeerVisit::receive(float* outputs) {
   return missing;
 }
 
-void PeerVisit::read_answer(Link& link, float* outputs) {
+void PeerVisit::read_answer(Link& link, float* outputs, Deadline begin, Deadline deadline) {
   const size_t row_bytes = links_.layout_.shape.width * sizeof(float);
-  const double most = std::max(kLeastAnswerSeconds, kAnswerFactor * link.expected_seconds());
-  const Deadline begin = Clock::now(), deadline = begin + duration_of(most);
   const bool late = !link.connection->wait(begin);
   PeerReply reply;
   link.connection->receive(value_buffer(reply), deadline);
@@ -338,17 +391,18 @@ void PeerVisit::read_answer(Link& link, float* outputs) {
     link.connection->receive({rows, expert.count * row_bytes}, deadline);
   }
   const double computed = static_cast<double>(reply.compute_ns) / 1e9;
-  follow(link.seconds_per_work, computed / link.work, kWorkStep);
+  link.seconds_per_work = follow(link.seconds_per_work, computed / link.work, kWorkStep);
   const double answer_bytes = static_cast<double>(sizeof reply + link.choices * row_bytes);
   // An answer that was here already shows only how long the experts took here.
   if (late) {
     const double bytes = static_cast<double>(link.sent_bytes) + answer_bytes;
     const double usual = link.stats.round_trip_seconds + bytes / link.stats.bytes_per_second;
     const double network = std::max(seconds_since(link.sent_at) - computed, 0.0);
-    follow(link.slowness, network / usual, kNetworkStep);
+    link.slowness = follow(link.slowness, network / usual, kNetworkStep);
   }
   link.stats.received_bytes += static_cast<uint64_t>(answer_bytes);
   link.stats.experts += link.experts.size();
+  link.retry_time = kRetryTime;
   link.waiting = false;
 }
 

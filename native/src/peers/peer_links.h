@@ -39,19 +39,21 @@ struct PeerLinkStats {
   double bytes_per_second = 0;
 };
 
-/// Connections to the expert peers of a server. A thread of its own connects to those that are not there, once a
-/// second; passes never wait for that.
+/// Connections to the expert peers of a server. Each has a thread that connects again, once a second and less often
+/// where answers failed, and that measures the network again where passes did without the peer. Passes never wait for
+/// that.
 class PeerLinks {
  public:
-  /// Tries each peer once; one that is not there is no error. `load_rate`: bytes per second at which experts load here.
+  /// Waits until each peer was tried once, for about two seconds at most; one that is not there is no error.
+  /// `load_rate`: bytes per second at which experts load here.
   PeerLinks(PeerLinksOptions options, const ExpertLayout& layout, double load_rate);
   ~PeerLinks();
   PeerLinks(const PeerLinks&) = delete;
   PeerLinks& operator=(const PeerLinks&) = delete;
 
   bool any() const { return !links_.empty(); }
-  /// True when `held` has changed since the last call; copies (experts of all layers) 1 where a connected peer holds
-  /// the expert.
+  /// True when `held` has changed since the last call; copies (experts of all layers) 1 where a peer that is worth
+  /// asking holds the expert.
   bool take_held(std::vector<uint8_t>& held);
   std::vector<PeerLinkStats> stats() const;
   /// Time that passes have waited for answers since the last call.
@@ -65,14 +67,16 @@ class PeerLinks {
   friend class PeerVisit;
   struct Link;
 
-  void keep_connected();
+  void keep_connected(Link& link);
   void connect(Link& link);
-  void drop(Link& link, const std::string& error);
+  void measure_again(Link& link);
+  /// `failed`: an answer did not come, so that the peer is tried less and less often.
+  void drop(Link& link, const std::string& error, bool failed);
 
   PeerLinksOptions options_;
   const ExpertLayout& layout_;
   double load_rate_;
-  double seconds_per_work_;
+  std::atomic<double> seconds_per_work_;
   uint64_t wait_ns_ = 0;
   std::vector<std::unique_ptr<Link>> links_;
   mutable std::mutex mutex_;  ///< of the links; a visit holds it
@@ -84,7 +88,7 @@ class PeerLinks {
   std::mutex waking_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::thread connector_;
+  size_t untried_ = 0;  ///< links that have not been tried yet
 };
 
 /// One layer's questions to the peers: choose, send, compute what is here, receive.
@@ -108,10 +112,13 @@ class PeerVisit {
 
  private:
   using Link = PeerLinks::Link;
+  using Clock = std::chrono::steady_clock;
 
   void choose(std::span<const uint8_t> absent);
+  /// The time of the slowest answer that is waited for.
+  Clock::duration patience() const;
   void send_question(Link& link, const float* x, Deadline deadline);
-  void read_answer(Link& link, float* outputs);
+  void read_answer(Link& link, float* outputs, Deadline begin, Deadline deadline);
 
   PeerLinks& links_;
   std::unique_lock<std::mutex> lock_;

@@ -92,11 +92,12 @@ PeerOffer greet_peer(Connection& connection, const PeerSecrets& secrets, size_t 
   send_values(connection, deadline, kMagic, own);
   check_magic(receive_value<std::array<char, 8>>(connection, deadline));
   const auto other = receive_value<Nonce>(connection, deadline);
-  if (!equal(receive_value<Digest>(connection, deadline), proof(secrets.key, "peer", own, other))) {
-    throw ConnectionLost("it has another key");
-  }
+  const bool proved = equal(receive_value<Digest>(connection, deadline), proof(secrets.key, "peer", own, other));
+  // Also to one without the key, so that its log tells why it is not used.
   send_values(connection, deadline, proof(secrets.key, "server", own, other), digest_of(sha256(secrets.identity)));
+  if (!proved) throw ConnectionLost("it has another key");
   const auto verdict = receive_value<PeerVerdict>(connection, deadline);
+  if (verdict == PeerVerdict::kFull) throw ConnectionLost("it has no room for another server");
   if (verdict == PeerVerdict::kOtherKey) throw ConnectionLost("it has another key");
   if (verdict != PeerVerdict::kWelcome) {
     throw ConnectionLost("it holds another model, element type, or has other --activations or another version of sida");
@@ -108,7 +109,8 @@ PeerOffer greet_peer(Connection& connection, const PeerSecrets& secrets, size_t 
   return offer;
 }
 
-void greet_server(Connection& connection, const PeerSecrets& secrets, const PeerOffer& offer, Deadline deadline) {
+void greet_server(Connection& connection, const PeerSecrets& secrets, const PeerOffer& offer, Deadline deadline,
+                  const std::function<bool()>& admit) {
   check_magic(receive_value<std::array<char, 8>>(connection, deadline));
   const auto other = receive_value<Nonce>(connection, deadline);
   const Nonce own = make_nonce();
@@ -123,6 +125,10 @@ void greet_server(Connection& connection, const PeerSecrets& secrets, const Peer
     send_values(connection, deadline, PeerVerdict::kOtherIdentity);
     throw ConnectionLost(
         "it serves another model, element type, or has other --activations or another version of sida");
+  }
+  if (!admit()) {
+    send_values(connection, deadline, PeerVerdict::kFull);
+    throw ConnectionLost("there is no room for another server");
   }
   send_values(connection, deadline, PeerVerdict::kWelcome, offer.limits, static_cast<uint32_t>(offer.held.size()));
   connection.send(std::as_bytes(std::span(offer.held)), deadline);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +24,7 @@ struct PeerSecrets {
   std::string key, identity;
 };
 
-enum class PeerVerdict : uint32_t { kWelcome, kOtherKey, kOtherIdentity };
+enum class PeerVerdict : uint32_t { kWelcome, kOtherKey, kOtherIdentity, kFull };
 
 /// The most that one request asks for.
 struct PeerLimits {
@@ -60,7 +61,7 @@ struct PeerReply {
   uint64_t compute_ns = 0;  ///< from the end of the request to the first byte of the reply
 };
 
-inline constexpr uint32_t kMostEchoBytes = 1 << 20;
+inline constexpr uint32_t kMostEchoBytes = 256 << 10;
 
 template <class T>
 std::span<const std::byte> value_bytes(const T& value) {
@@ -76,8 +77,10 @@ std::string hmac_sha256(std::string_view key, std::string_view message);
 
 /// The server's side of the handshake. Throws ConnectionLost, which says what does not fit.
 PeerOffer greet_peer(Connection& connection, const PeerSecrets& secrets, size_t experts, Deadline deadline);
-/// The peer's side. Throws ConnectionLost where the server may not ask.
-void greet_server(Connection& connection, const PeerSecrets& secrets, const PeerOffer& offer, Deadline deadline);
+/// The peer's side. `admit` is called once the server has shown its key and identity, and tells whether there is room.
+/// Throws ConnectionLost where the server may not ask.
+void greet_server(Connection& connection, const PeerSecrets& secrets, const PeerOffer& offer, Deadline deadline,
+                  const std::function<bool()>& admit);
 
 /// Throws ConnectionLost where a request of kExperts exceeds `limits` or the layer.
 void check_request(const PeerRequest& request, const ExpertShape& shape, const PeerLimits& limits);

@@ -1,4 +1,5 @@
 // Experts that other processes hold: the bits of one machine at every split, whoever answers, is late, lies or dies.
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -108,26 +109,17 @@ TEST_CASE("expert peers: the bits of one machine at every split, budget and type
   }
 }
 
-/// Welcomes servers as a peer that holds all experts, then does as `answer` says.
+/// Welcomes servers as a peer that holds all experts, and does as `answer` says when it is asked for some.
 class FalsePeer {
  public:
   FalsePeer(const PackedFixture& f, std::function<void(Connection&)> answer)
-      : listener_({"127.0.0.1", 0}), thread_([this, &f, answer = std::move(answer)] {
-          const Pack pack = open_pack(f.pack.path());
-          const PeerOffer offer{{.rows = 2048, .choices = 4096}, std::vector<uint8_t>(pack.experts.experts(), 1)};
+      : thread_([this, experts = open_pack(f.pack.path()).experts.experts(), answer = std::move(answer)] {
+          const PeerOffer offer{{.rows = 2048, .choices = 4096}, std::vector<uint8_t>(experts, 1)};
           std::string from;
           while (auto connection = listener_.accept(from)) {
             try {
-              greet_server(*connection, kSecrets, offer, soon());
-              for (int echo = 0; echo < 10; ++echo) {
-                PeerRequest request;
-                connection->receive(value_buffer(request), soon());
-                std::vector<std::byte> bytes(request.rows);
-                connection->receive(bytes, soon());
-                connection->send(bytes, soon());
-              }
-              PeerRequest request;
-              connection->receive(value_buffer(request), soon());
+              greet_server(*connection, kSecrets, offer, soon(), [] { return true; });
+              while (echo(*connection)) continue;
               answer(*connection);
             } catch (const ConnectionLost&) {
             }
@@ -138,11 +130,108 @@ class FalsePeer {
     thread_.join();
   }
   uint16_t port() const { return listener_.port(); }
+  /// Milliseconds that each round trip takes.
+  std::atomic<int> delay = 0;
 
  private:
-  TcpListener listener_;
+  bool echo(Connection& connection) {
+    PeerRequest request;
+    connection.receive(value_buffer(request), soon());
+    if (request.kind != PeerRequestKind::kEcho) return false;
+    std::vector<std::byte> bytes(request.rows);
+    connection.receive(bytes, soon());
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+    connection.send(bytes, soon());
+    return true;
+  }
+
+  TcpListener listener_{{"127.0.0.1", 0}};
   std::thread thread_;
 };
+
+TEST_CASE("expert peers: one that is too slow does not keep its experts, and is asked once it is fast") {
+  const PackedFixture f("olmoe-tiny");
+  const Pack pack = open_pack(f.pack.path());
+  FalsePeer peer(f, [](Connection& connection) { connection.close(); });
+  peer.delay = 20;
+  PeerLinks links({{{"127.0.0.1", peer.port()}}, kSecrets}, pack.experts, 8e6);
+  Dispatch dispatch;
+  dispatch.expert = {1};
+  dispatch.alpha = {1};
+  sort_choices(pack.spec.experts(), 1, {}, dispatch);
+  const std::vector<uint8_t> absent(pack.spec.experts(), 1);
+  const auto is_asked = [&] { return !PeerVisit(links, 0, dispatch, absent).asked().empty(); };
+  std::vector<uint8_t> held;
+  CHECK(links.take_held(held));
+  CHECK(std::ranges::count(held, 1) == static_cast<ptrdiff_t>(held.size()));
+  for (int visit = 0; visit < 8; ++visit) CHECK(!is_asked());
+  CHECK(links.take_held(held));
+  CHECK(std::ranges::count(held, 1) == 0);
+  peer.delay = 0;
+  const Deadline limit = Clock::now() + std::chrono::seconds(20);
+  bool asked = false;
+  while (!asked && Clock::now() < limit) {
+    asked = is_asked();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  CHECK(asked);
+  CHECK(links.take_held(held));
+  CHECK(std::ranges::count(held, 1) == static_cast<ptrdiff_t>(held.size()));
+}
+
+TEST_CASE("expert peers: several that freeze take no longer than one, and are tried less and less often") {
+  const PackedFixture f("olmoe-tiny");
+  Engine one(options_with(f, 1, {}));
+  const Answer expected = answer(one, f);
+  const auto freeze = [](Connection& connection) {
+    connection.wait(Clock::now());
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  };
+  FalsePeer first(f, freeze), second(f, freeze), third(f, freeze);
+  Engine engine(options_with(f, 0, {first.port(), second.port(), third.port()}));
+  const auto begin = Clock::now();
+  CHECK(same_bits(answer(engine, f).values, expected.values));
+  CHECK(Clock::now() - begin < std::chrono::seconds(4));
+}
+
+TEST_CASE("expert peers: a server for which there is no memory is told so") {
+  const PackedFixture f("olmoe-tiny");
+  const Pack pack = open_pack(f.pack.path());
+  const auto roomy = start_peer(f, {1}, 2);
+  const auto connection = connect_tcp({"127.0.0.1", roomy->port()}, soon());
+  static_cast<void>(greet_peer(*connection, kSecrets, pack.experts.experts(), soon()));
+  ExpertPeer small({.pack = f.pack.path(),
+                    .held = share_of(pack, {1}, 2),
+                    .budget_bytes = roomy->used_bytes(),
+                    .address = {"127.0.0.1", 0},
+                    .secrets = kSecrets});
+  while (small.load(100) > 0) continue;
+  small.start();
+  const auto admitted = connect_tcp({"127.0.0.1", small.port()}, soon());
+  static_cast<void>(greet_peer(*admitted, kSecrets, pack.experts.experts(), soon()));
+  const auto refused = connect_tcp({"127.0.0.1", small.port()}, soon());
+  CHECK_THROWS_WITH_AS(static_cast<void>(greet_peer(*refused, kSecrets, pack.experts.experts(), soon())),
+                       "it has no room for another server", ConnectionLost);
+}
+
+TEST_CASE("expert peers: silent strangers keep no server out") {
+  const PackedFixture f("olmoe-tiny");
+  const Pack pack = open_pack(f.pack.path());
+  const auto peer = start_peer(f, {1}, 2);
+  std::vector<std::unique_ptr<Connection>> strangers;
+  for (int i = 0; i < 100; ++i) strangers.push_back(connect_tcp({"127.0.0.1", peer->port()}, soon()));
+  const Deadline limit = Clock::now() + std::chrono::seconds(10);
+  bool greeted = false;
+  while (!greeted && Clock::now() < limit) {
+    try {
+      const auto connection = connect_tcp({"127.0.0.1", peer->port()}, soon());
+      static_cast<void>(greet_peer(*connection, kSecrets, pack.experts.experts(), soon()));
+      greeted = true;
+    } catch (const ConnectionLost&) {
+    }
+  }
+  CHECK(greeted);
+}
 
 TEST_CASE("expert peers: one that dies, freezes or stops in its answer changes no bit, and the pass goes on") {
   const PackedFixture f("olmoe-tiny");
@@ -216,6 +305,9 @@ TEST_CASE("expert peers: another key or identity is refused on both sides") {
     CHECK(stats.error.find(other.key == "key" ? "another model" : "another key") != std::string::npos);
   }
   CHECK(peer->stats().refused >= 3);
+  CHECK(peer->stats().last_refused ==
+        "127.0.0.1: it serves another model, element type, or has other --activations or "
+        "another version of sida");
   CHECK(peer->stats().requests == 0);
 }
 

@@ -239,7 +239,15 @@ describe('expert peers', () => {
   it('need the cpu device', () => {
     const given = resolve({ expertPeers: 'box:1', device: 'cuda' });
     expect(() => engineConfig(given)).toThrow(/"--expert-peers" option needs the cpu device/);
-    expect(engineConfig(resolve({ expertPeers: 'box:1' })).expertPeers).toHaveLength(1);
+    expect(engineConfig(resolve({ expertPeers: 'localhost:1' })).expertPeers).toHaveLength(1);
+  });
+
+  it('on other machines need a key, and none is named twice', () => {
+    const config = (expertPeers: string, peerKey?: string) =>
+      engineConfig(resolve({ expertPeers, ...(peerKey !== undefined && { peerKey }) }));
+    expect(() => config('[::1]:1,box:1')).toThrow(/names box, another machine, and there is no key/);
+    expect(config('box:1', 'secret').peerKey).toBe('secret');
+    expect(() => config('localhost:1,localhost:2,localhost:1')).toThrow(/names localhost:1 twice/);
   });
 });
 

@@ -52,6 +52,12 @@ describe('shares by a trace', () => {
     expect(one!.slice(0, 8).reduce((sum, held) => sum + held)).toBe(4);
   });
 
+  it('need tokens', async () => {
+    const trace = join(folder, 'empty');
+    await writeTrace(trace, [], { topK: 2 });
+    await expect(partsByUse(trace, 2, { name: 'm', weights, shape })).rejects.toThrow(/has no tokens/);
+  });
+
   it('need a trace of the same weights', async () => {
     const trace = join(folder, 'other');
     await writeTrace(trace, [record], { topK: 2 });

@@ -59,6 +59,13 @@ describe('after passes', () => {
     expect(seconds).toBeLessThan(0.023);
   });
 
+  it('counts waits for peers as work, because they come with every pass', () => {
+    const sums = measured(() => 0.02, { needed: 100, peer: 100, stallNs: 1e7, peerWaitNs: 1e7 });
+    const { bytes, seconds } = passCost(STACK, sums, 68, PRIOR);
+    expect(bytes).toBe(0);
+    expect(seconds).toBeCloseTo(0.02, 3);
+  });
+
   it('expects more misses among the rarer experts, which only many tokens need', () => {
     const meter = new PassMeter([STACK], () => 0);
     for (let pass = 0; pass < 100; pass += 1) {
