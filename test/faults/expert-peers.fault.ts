@@ -134,6 +134,8 @@ fault('strangers and a killed server at an expert peer', (report) =>
   withPeer(async ({ server, peer, golden }) => {
     const memory = () =>
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${peer.child.pid}/status`, 'utf8'))![1]) * 1024;
+    // The log is written once a second.
+    await eventually(() => peer.output.includes('Connected servers: 1'), 'the connection');
     const before = memory();
     for (let stranger = 0; stranger < 200; stranger++) {
       await new Promise<void>((resolve) => {

@@ -56,7 +56,7 @@ const pass = (...own: TableNeeds[]) => ({ ...NOTHING, own });
 /** A finished pass of one layer. */
 const ran = (stats: Partial<RunStats> = {}) => ({
   stats: {
-    ...{ bytesMoved: 0, diskBytes: 0, passNs: 1e6, stallNs: 0 },
+    ...{ bytesMoved: 0, diskBytes: 0, passNs: 1e6, stallNs: 0, peerWaitNs: 0 },
     ...{ prefetchesBegun: 0, prefetched: 0, late: 0, onDemand: 0 },
     ...stats,
   } as RunStats,

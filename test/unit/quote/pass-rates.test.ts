@@ -61,9 +61,9 @@ describe('after passes', () => {
 
   it('counts waits for peers as work, because they come with every pass', () => {
     const sums = measured(() => 0.02, { needed: 100, peer: 100, stallNs: 1e7, peerWaitNs: 1e7 });
-    const { bytes, seconds } = passCost(STACK, sums, 68, PRIOR);
-    expect(bytes).toBe(0);
-    expect(seconds).toBeCloseTo(0.02, 3);
+    const { seconds } = passCost(STACK, sums, 68, PRIOR);
+    expect(seconds).toBeGreaterThan(0.019);
+    expect(seconds).toBeLessThan(0.022);
   });
 
   it('expects more misses among the rarer experts, which only many tokens need', () => {
