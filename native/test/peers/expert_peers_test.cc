@@ -269,6 +269,26 @@ TEST_CASE("expert peers: one that dies, freezes or stops in its answer changes n
   }
 }
 
+TEST_CASE("expert peers: servers that share the peers of all experts, at the same time") {
+  const PackedFixture f("olmoe-tiny");
+  Engine one(options_with(f, 1, {}));
+  const Answer expected = answer(one, f);
+  const auto first = start_peer(f, {0}, 2), second = start_peer(f, {1}, 2);
+  std::vector<Answer> answers(3);
+  std::vector<std::thread> servers;
+  for (Answer& own : answers) {
+    servers.emplace_back([&] {
+      Engine engine(options_with(f, 0, {first->port(), second->port()}));
+      for (int turn = 0; turn < 4; ++turn) own = answer(engine, f);
+    });
+  }
+  for (std::thread& server : servers) server.join();
+  for (const Answer& own : answers) {
+    CHECK(same_bits(own.values, expected.values));
+    CHECK(own.by_peers > 0);
+  }
+}
+
 TEST_CASE("expert peers: one that ends is found again when it is back") {
   const PackedFixture f("olmoe-tiny");
   Engine one(options_with(f, 1, {}));
