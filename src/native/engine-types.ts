@@ -102,8 +102,6 @@ export interface PeerLink {
   failures: number;
   sentBytes: number;
   receivedBytes: number;
-  /** Time that passes waited for it. */
-  waitNs: number;
   /** As measured when it was connected. */
   roundTripSeconds: number;
   bytesPerSecond: number;

@@ -20,15 +20,7 @@ export interface ExpertPeerOptions {
 export interface ExpertPeerStats {
   /** Connected now. */
   servers: number;
-  requests: number;
-  experts: number;
-  /** Outputs of experts, each for one token. */
-  rows: number;
-  sentBytes: number;
-  receivedBytes: number;
-  computeNs: number;
-  /** Connections of others than servers of this model with this key. */
-  refused: number;
+  /** The last host that was refused, and why. Empty where none was. */
   lastRefused: string;
 }
 

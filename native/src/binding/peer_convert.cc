@@ -43,7 +43,6 @@ Napi::Array peers_to_js(Napi::Env env, const std::vector<PeerLinkStats>& peers) 
     set("failures", peer.failures);
     set("sentBytes", peer.sent_bytes);
     set("receivedBytes", peer.received_bytes);
-    set("waitNs", peer.wait_ns);
     set("roundTripSeconds", peer.round_trip_seconds);
     set("bytesPerSecond", peer.bytes_per_second);
     all.Set(i, js);

@@ -234,12 +234,6 @@ void ExpertPeer::answer(Connection& connection, Buffers& buffers) {
   connection.send({buffers.outputs.data(), request.choices * row_bytes}, Clock::now() + kMessageTime);
   std::lock_guard lock(mutex_);
   ++stats_.requests;
-  stats_.experts += request.experts;
-  stats_.rows += request.choices;
-  stats_.received_bytes += sizeof request + std::span(buffers.experts).size_bytes() +
-                           std::span(buffers.choices).size_bytes() + request.rows * row_bytes;
-  stats_.sent_bytes += sizeof reply + request.choices * row_bytes;
-  stats_.compute_ns += reply.compute_ns;
 }
 
 void ExpertPeer::compute(const PeerRequest& request, Buffers& buffers) {

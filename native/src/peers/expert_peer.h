@@ -34,11 +34,6 @@ struct ExpertPeerOptions {
 struct ExpertPeerStats {
   uint64_t servers = 0;  ///< connected now
   uint64_t requests = 0;
-  uint64_t experts = 0;  ///< computed, of all requests
-  uint64_t rows = 0;     ///< choices, of all requests
-  uint64_t sent_bytes = 0;
-  uint64_t received_bytes = 0;
-  uint64_t compute_ns = 0;
   uint64_t refused = 0;  ///< connections
   std::string last_refused = {};
 };

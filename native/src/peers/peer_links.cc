@@ -371,7 +371,6 @@ std::vector<uint16_t> PeerVisit::receive(float* outputs) {
       links_.drop(*link, lost.what(), true);
     }
     const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count();
-    link->stats.wait_ns += static_cast<uint64_t>(waited);
     links_.wait_ns_ += static_cast<uint64_t>(waited);
     if (link->connection != nullptr) continue;
     ++link->stats.failures;

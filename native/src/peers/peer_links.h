@@ -34,7 +34,6 @@ struct PeerLinkStats {
   uint64_t failures = 0;  ///< requests without an answer
   uint64_t sent_bytes = 0;
   uint64_t received_bytes = 0;
-  uint64_t wait_ns = 0;           ///< in which a pass waited for it
   double round_trip_seconds = 0;  ///< measured when it was connected
   double bytes_per_second = 0;
 };

@@ -12,7 +12,7 @@ const link = (more: Partial<PeerLink>): PeerLink => ({
     experts: 0,
     failures: 0,
   },
-  ...{ sentBytes: 0, receivedBytes: 0, waitNs: 0, roundTripSeconds: 0, bytesPerSecond: 0 },
+  ...{ sentBytes: 0, receivedBytes: 0, roundTripSeconds: 0, bytesPerSecond: 0 },
   ...more,
 });
 
