@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const ADAPTER = 'adapter_model.safetensors';
 const MOST_PARTS = 8;
-/** Buffers that hold no weights: transformers computes them anew, and the config has the factors of `rope_freqs`. */
+/** Buffers without weights. transformers computes them; the config has the factors of `rope_freqs`. */
 const BUFFER = /^rope_freqs\.weight$|\.(?:inv_freq|position_ids)$/;
 
 /** One line, or undefined where all of it is served. `others` are names of tensors that the model does not use. */

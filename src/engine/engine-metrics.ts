@@ -77,7 +77,7 @@ const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounter
   ['sida_host_experts', 'Experts kept in the host tier', (c) => c.usage.host.experts],
 ];
 
-/** Gauges, as the counts of a peer begin anew with the engine. */
+/** These are gauges: an engine that restarts counts from 0. */
 const PEER_FIGURES: [name: string, help: string, read: (peer: PeerLink) => number][] = [
   ['sida_expert_peer_up', '1 while the expert peer is connected', ({ connected }) => (connected ? 1 : 0)],
   ['sida_expert_peer_held', 'Experts that the peer holds', ({ held }) => held],

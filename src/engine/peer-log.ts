@@ -3,7 +3,7 @@ import type { Activations, PeerLink } from '../native/addon-types.js';
 import { warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 
-/** What a server and its peers must agree on, so that an answer has the same bits whoever computes it. */
+/** Names what decides the bits of an expert's output. A server and its peers must have the same. */
 export const peerIdentityOf = (fingerprint: string, activations: Activations): string =>
   `${fingerprint} ${activations} ${VERSION}`;
 

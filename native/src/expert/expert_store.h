@@ -65,7 +65,7 @@ class ExpertStore {
 
   /// `held` (experts): 1 where a peer holds the expert.
   void set_elsewhere(std::span<const uint8_t> held);
-  /// Sets `absent` (experts of the layer) to 1 for those of `needed` that only the disk has, to 0 for the others.
+  /// Sets `absent` (experts of the layer): 1 for a needed expert that only the disk has, 0 for every other expert.
   void find_absent(size_t layer, std::span<const uint16_t> needed, std::span<uint8_t> absent);
 
   /// Throws internal when an invariant is broken. Call between passes.

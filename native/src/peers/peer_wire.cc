@@ -138,7 +138,7 @@ void check_request(const PeerRequest& request, const ExpertShape& shape, const P
   const bool fits = request.kind == PeerRequestKind::kExperts && request.layer < shape.layers && request.experts > 0 &&
                     request.experts <= shape.experts_of(request.layer) && request.choices > 0 &&
                     request.choices <= limits.choices && request.rows > 0 && request.rows <= limits.rows;
-  if (!fits) throw ConnectionLost("it asked for what is no request");
+  if (!fits) throw ConnectionLost("it sent a malformed request");
 }
 
 void check_choices(const PeerRequest& request, std::span<const AskedExpert> experts, std::span<const uint32_t> choices,

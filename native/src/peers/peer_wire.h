@@ -50,7 +50,7 @@ struct PeerRequest {
   uint32_t rows = 0;
 };
 
-/// An expert of the layer, and how many choices of it follow those of the expert before.
+/// An expert of the layer. `count`: its choices. The choices of all experts stand in the order of the experts.
 struct AskedExpert {
   uint32_t index = 0;
   uint32_t count = 0;

@@ -1,4 +1,4 @@
-// Experts that other processes hold: the bits of one machine at every split, whoever answers, is late, lies or dies.
+// Experts that other processes hold. Answers have the bits of one machine at every split, also when a peer fails.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -194,7 +194,7 @@ TEST_CASE("expert peers: several that freeze take no longer than one, and are tr
   CHECK(Clock::now() - begin < std::chrono::seconds(4));
 }
 
-TEST_CASE("expert peers: a server for which there is no memory is told so") {
+TEST_CASE("expert peers: a peer without memory for another server tells it") {
   const PackedFixture f("olmoe-tiny");
   const Pack pack = open_pack(f.pack.path());
   const auto roomy = start_peer(f, {1}, 2);
@@ -349,7 +349,7 @@ bool is_ended(Connection& connection) {
   return false;
 }
 
-TEST_CASE("expert peers: what is no request ends its connection and nothing else") {
+TEST_CASE("expert peers: a malformed request ends its connection and nothing else") {
   const PackedFixture f("olmoe-tiny");
   const Pack pack = open_pack(f.pack.path());
   const auto peer = start_peer(f, {1}, 2);
