@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "peers/expert_peer.h"
+#include "peers/peer_visit.h"
 #include "support/oracle_cases.h"
 
 namespace {

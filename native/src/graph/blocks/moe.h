@@ -11,7 +11,7 @@
 #include "kv/sequence_span.h"
 #include "ops/dispatch.h"
 #include "ops/ops.h"
-#include "peers/peer_links.h"
+#include "peers/peer_visit.h"
 #include "spec/spec.h"
 #include "weights/model_weights.h"
 
