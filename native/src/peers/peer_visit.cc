@@ -9,6 +9,8 @@
 namespace sida {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// Visits in turn that do without a peer until its experts count as if nobody else had them.
 constexpr int kDeclinedVisits = 8;
 /// A peer may take this long, or four times what it is expected to take.
