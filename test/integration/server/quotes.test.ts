@@ -46,9 +46,10 @@ it('quotes more for more tokens', async () => {
   const [few, many] = await Promise.all(
     [8, 200].map(async (max_tokens) => (await quote({ prompt: tokens(51, 30), max_tokens })).body),
   );
-  for (const figure of ['experts', 'bytes_moved', 'seconds'] as const)
+  for (const figure of ['experts', 'bytes_moved'] as const)
     expect(many[figure].p90 / few[figure].p90).toBeGreaterThan(4);
-  expect(many.first_token_seconds.p50).toBeCloseTo(few.first_token_seconds.p50, 3);
+  // Each includes what its own tokenizing took.
+  expect(many.seconds.p90).toBeGreaterThan(few.seconds.p90);
 });
 
 it('puts the quote into the answer, whole and at the end of a stream', async () => {
