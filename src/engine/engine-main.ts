@@ -95,7 +95,7 @@ async function open(): Promise<void> {
   const sizes = sizesOf((limits) => loadAddon().planMemory({ pack }, limits), config, prepared.formats);
   const warning = budgetWarning(sizes.budgetBytes, sizes.freeBytes);
   if (config.served === undefined && warning !== undefined) warnLines(warning);
-  const { inference, hashBuilder, queue, handOn, opened } = await startThreads({
+  const { inference, hashBuilder, choosing, queue, handOn, opened } = await startThreads({
     config: sizedBy(config, sizes),
     pack,
     weights: identity.weights,
@@ -111,7 +111,7 @@ async function open(): Promise<void> {
 
   const { maxBatchTokens, batchWaitMs: waitMs, prefixCache } = config;
   const [chosen, tokenizer] = await Promise.all([
-    hashBuilder.opened,
+    choosing,
     openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: MOST_INPUT_BYTES }),
   ]);
   const predictor = { ...chosen, fingerprint: tablesFingerprint };
@@ -160,7 +160,7 @@ async function open(): Promise<void> {
     toInference,
     send,
   });
-  hashBuilder.listen(onHashBuilder);
+  hashBuilder?.listen(onHashBuilder);
   inference.listen((message) => {
     if (message.type === 'grammar-stuck') grammars?.stuck(message);
     else onInference(message, { jobs, quoter, peers });

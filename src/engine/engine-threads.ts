@@ -1,9 +1,9 @@
-/** Starts the inference and the hash-building thread of an engine. */
+/** Starts the inference thread of an engine, and its hash-building thread where there is a predictor. */
 import type { SizedConfig } from '../config/engine-config.js';
 import { createQueue, QueueGauge, QueueProducer } from '../protocol/batch-queue.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
-import type { PredictorChoice } from '../protocol/predictor-messages.js';
+import type { ChosenPredictor, PredictorChoice } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink, type OpenedEngine } from './inference-link.js';
@@ -22,7 +22,9 @@ interface EngineThreadsOptions {
 
 export interface EngineThreads {
   inference: InferenceLink;
-  hashBuilder: HashBuilderLink;
+  /** Null without a predictor. */
+  hashBuilder: HashBuilderLink | null;
+  choosing: Promise<ChosenPredictor>;
   /** The queue of the inference thread, as the main thread sees it. */
   queue: QueueGauge;
   /** Puts the batch and its tables into the queue. */
@@ -35,25 +37,26 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
   const { config, pack, weights, peerIdentity, predictor, onError } = options;
   // A batch leaves the queue when it starts, before its pass is planned. The extra entry makes up for it.
   const queue = createQueue(config.queuedBatches + 1);
-  const builderStats = new BuilderStats().buffer;
-  const shared = {
-    ...{ pack, weights, predictor },
-    resident: new SharedFlag().buffer,
-  };
+  const builderStats = new BuilderStats();
+  const resident = new SharedFlag().buffer;
   const { arrivals } = queue.consumer;
   const inference = new InferenceLink({
-    ...shared,
-    config,
-    peerIdentity,
+    ...{ config, pack, weights, peerIdentity, predictor, resident },
     queue: queue.consumer,
-    builderStats,
+    builderStats: builderStats.buffer,
   });
   inference.worker.on('error', (error) => onError(error as Error, 'inference'));
   const opened = await inference.opened;
   const { shape: model } = opened;
-  const hashBuilder = new HashBuilderLink({ ...shared, arrivals, model, stats: builderStats });
-  hashBuilder.worker.on('error', (error) => onError(error as Error, 'hash-building'));
+  const hashBuilder =
+    predictor &&
+    new HashBuilderLink({ pack, weights, predictor, resident, arrivals, model, stats: builderStats.buffer });
+  hashBuilder?.worker.on('error', (error) => onError(error as Error, 'hash-building'));
   const batches = new QueueProducer<QueuedBatch>(queue.producer);
-  const handOn = (batch: PromptBatch) => batches.put({ batch, tables: hashBuilder.attach(batch) });
-  return { inference, hashBuilder, queue: new QueueGauge(queue.producer), handOn, opened };
+  const handOn = (batch: PromptBatch) => {
+    builderStats.add('inputs', batch.requests.length);
+    batches.put({ batch, tables: hashBuilder?.attach(batch) ?? null });
+  };
+  const choosing = hashBuilder?.opened ?? Promise.resolve({ name: null, warnings: [] });
+  return { inference, hashBuilder, choosing, queue: new QueueGauge(queue.producer), handOn, opened };
 }

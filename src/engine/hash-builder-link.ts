@@ -26,13 +26,11 @@ export class HashBuilderLink {
   /** Resolves with the predictor's name, or with null and the reasons why there is none. */
   readonly opened: Promise<ChosenPredictor>;
   readonly #wakeUp = new WakeUp();
-  readonly #stats: BuilderStats;
   /** Null until there is a predictor. */
   #maker: TableMaker | null = null;
 
   constructor({ resident, ...data }: HashBuilderOptions) {
     const stats = new BuilderStats(data.stats);
-    this.#stats = stats;
     this.worker = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
       name: 'hash-builder',
       workerData: { ...data, work: this.#wakeUp.buffer } satisfies HashBuilderThreadData,
@@ -60,7 +58,6 @@ export class HashBuilderLink {
 
   /** Returns the pending tables of the batch, which the thread begins to fill, or null if tables do not pay. */
   attach(batch: PromptBatch): BatchTables | null {
-    this.#stats.add('inputs', batch.requests.length);
     const made = this.#maker?.make(batch, (shape) => batchInputs(batch, shape)) ?? null;
     if (made === null) return null;
     const tables = made.tables.map((table) => table?.buffer ?? null);

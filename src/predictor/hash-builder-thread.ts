@@ -23,10 +23,6 @@ const stats = new BuilderStats(data.stats);
 async function open(): Promise<TableBuilder | null> {
   const addon = loadAddon();
   recordThread(addon.profile, 'hash building');
-  if (data.predictor === null) {
-    emit({ type: 'opened', predictor: { name: null, warnings: [] } });
-    return null;
-  }
   const { directory, kind } = data.predictor;
   const { model, weights, pack } = data;
   try {

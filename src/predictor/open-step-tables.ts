@@ -6,7 +6,6 @@ import { embedsOnly, lastStack } from '../native/model-shape.js';
 import type { InferenceThreadData } from '../protocol/inference-messages.js';
 import { warnLines } from '../text/print.js';
 import { routingShape } from './hash-function.js';
-import { openPredictor } from './predictor-directory.js';
 import { StepTables } from './step-tables.js';
 
 /**
@@ -19,6 +18,8 @@ export async function openStepTables(
 ): Promise<StepForecaster | null> {
   if (predictor === null || embedsOnly(shape)) return null;
   try {
+    // Without a predictor the thread starts sooner and smaller: the module brings the schemas of its files.
+    const { openPredictor } = await import('./predictor-directory.js');
     const addon = loadAddon();
     const embedding = () => new addon.TokenEmbedding({ pack });
     const { directory, kind } = predictor;

@@ -32,8 +32,7 @@ export interface HashBuilderThreadData {
   arrivals: SharedArrayBuffer;
   /** Buffer of a WakeUp that is signalled after every posted batch, because the thread does not sleep on its port. */
   work: SharedArrayBuffer;
-  /** Null if batches get no tables. */
-  predictor: PredictorChoice | null;
+  predictor: PredictorChoice;
   model: ModelShape;
   /** Identity of the model's weights. */
   weights: string;

@@ -31,7 +31,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     fail = (error) => reject(error);
   });
   const starting = startThreads({ config, pack, weights, peerIdentity: '', predictor, onError: fail });
-  const { inference, hashBuilder, queue, handOn, opened } = await Promise.race([starting, failed]);
+  const { inference, hashBuilder, choosing, queue, handOn, opened } = await Promise.race([starting, failed]);
   const { shape, plan, usage } = opened;
 
   const { inputs, encode, plan: scoring } = scoringInputs(pack, shape, texts, labels);
@@ -65,8 +65,8 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
       };
       inference.post({ type: 'control', id: 0, request: { kind: 'experts' } });
     });
-  const { name, warnings } = await Promise.race([hashBuilder.opened, failed]);
-  hashBuilder.listen((message) => {
+  const { name, warnings } = await Promise.race([choosing, failed]);
+  hashBuilder?.listen((message) => {
     if (message.type === 'warning') warnings.push(message.message);
   });
   // A predictor without a chosen kind opens its default.
