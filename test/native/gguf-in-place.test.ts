@@ -4,11 +4,10 @@ import { cpSync, existsSync, readFileSync, readlinkSync, renameSync, rmSync, wri
 import { basename, join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { cachedPacks, removePack } from '../../src/checkpoint/cached-packs.js';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
-import { FileHashes } from '../../src/checkpoint/file-hashes.js';
 import { linkGguf } from '../../src/checkpoint/in-place.js';
 import { type PreparedPack, preparePack } from '../../src/checkpoint/prepare-pack.js';
-import { removePack } from '../../src/checkpoint/remove-pack.js';
 import { verifyWeights } from '../../src/checkpoint/verify-weights.js';
 import { addon, fresh, openEngine, passOf } from './fixture.js';
 
@@ -92,12 +91,11 @@ describe('a quantized GGUF file', () => {
     const model = join(fresh(), `${basename(pack)}-copy.experts.gguf`);
     renameSync(readlinkSync(join(pack, 'experts.gguf')), model);
     await linkGguf(pack, model);
-    const listed = { pack: basename(pack), madeMs: Date.now() };
     // This process holds the pack that it has opened.
     cpSync(pack, `${pack}-copy`, { recursive: true, verbatimSymlinks: true });
     rmSync(join(`${pack}-copy`, 'use.lock'), { force: true });
-    const hashes = FileHashes.inMemory();
-    expect(await removePack(packDir, { ...listed, pack: `${listed.pack}-copy` }, hashes)).toBe(true);
+    const listed = cachedPacks(packDir).find((each) => each.pack === basename(`${pack}-copy`))!;
+    expect(await removePack(packDir, listed)).toBe(true);
     expect([existsSync(`${pack}-copy`), existsSync(model)]).toEqual([false, true]);
   });
 

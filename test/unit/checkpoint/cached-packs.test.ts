@@ -2,10 +2,9 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { FileHashes } from '../../../src/checkpoint/file-hashes.js';
+import { type CachedPack, removePack } from '../../../src/checkpoint/cached-packs.js';
 import { tryLock } from '../../../src/checkpoint/lock-file.js';
 import { holdPack } from '../../../src/checkpoint/pack-use.js';
-import { removePack } from '../../../src/checkpoint/remove-pack.js';
 
 let root: string;
 let packs: string;
@@ -15,8 +14,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-const remove = (pack: string, madeMs = Date.now() + 1000) =>
-  removePack(packs, { pack, madeMs }, FileHashes.inMemory());
+const remove = (pack: string, kind: CachedPack['kind'] = 'pack', usedMs = Date.now() + 1000) =>
+  removePack(packs, { pack, kind, usedMs });
 
 function makePack(name: string): string {
   const pack = join(packs, name);
@@ -49,7 +48,7 @@ describe('the removal of a pack', () => {
 
   it('goes on where one was interrupted', async () => {
     mkdirSync(join(packs, 'a.removed-0123456789abcdef', 'more'), { recursive: true });
-    expect(await remove('a.removed-0123456789abcdef')).toBe(true);
+    expect(await remove('a.removed-0123456789abcdef', 'removed')).toBe(true);
     expect(readdirSync(packs)).toEqual([]);
   });
 });
@@ -63,16 +62,16 @@ describe('the removal of an abandoned conversion', () => {
     async (lock) => {
       partial();
       const held = tryLock(join(packs, `${lock}.lock`), { shared: false })!;
-      expect(await remove(`${name}.partial`)).toBe(false);
+      expect(await remove(`${name}.partial`, 'unfinished')).toBe(false);
       held.release();
-      expect(await remove(`${name}.partial`)).toBe(true);
+      expect(await remove(`${name}.partial`, 'unfinished')).toBe(true);
       expect(readdirSync(packs)).toEqual([]);
     },
   );
 
   it('is refused when it went on after it was listed', async () => {
     partial();
-    expect(await remove(`${name}.partial`, Date.now() - 60_000)).toBe(false);
+    expect(await remove(`${name}.partial`, 'unfinished', Date.now() - 60_000)).toBe(false);
     expect(readdirSync(packs)).toEqual([`${name}.partial`]);
   });
 });
