@@ -1,8 +1,6 @@
 /** `sida eval`: measures a predictor on data. */
 
 import { resolve } from 'node:path';
-import { setImmediate as yieldToEvents } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import { readTasks } from '../checkpoint/tasks.js';
@@ -95,23 +93,12 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
   const flags = { ...(model !== undefined && { model }), ...givenFlags(values) };
   const options = resolveOptions(OPTIONS, { flags, env: process.env });
   const directory = resolve(options.model);
-  // Errors in the options show before a conversion that may take minutes. The pack's tasks must then be the same.
+  // Errors in the options show before a conversion that may take minutes.
   const request = requestOf(values, readTasks(directory));
   const lines = request.data && (await readLabelled({ ...request.data, ...limitOf(request) }));
   const texts = request.text === undefined ? undefined : await readTextLines(request.text, request.limit);
   const progress = new Progress();
-  let stopped = false;
-  const stop = () => {
-    stopped = true;
-  };
-  process.once('SIGINT', stop).once('SIGTERM', stop);
-  let steps = 0;
-  const onProgress = async (done: number, total: number) => {
-    progress.show({ phase: 'evaluate', done, total });
-    // Signals are handled only while the loop yields, which is between two inputs.
-    if (steps++ % 8 === 0) await yieldToEvents();
-    if (stopped) throw new Error('Interrupted');
-  };
+  const onProgress = (done: number, total: number) => progress.show({ phase: 'evaluate', done, total });
   const closing: (() => void)[] = [];
   try {
     const prepared = await preparePack({
@@ -121,22 +108,10 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       onProgress: progress.show.bind(progress),
       onLine: progress.say.bind(progress),
     });
-    if (!isDeepStrictEqual(requestOf(values, prepared.tasks), request)) {
-      throw new SidaError({
-        code: 'cannot_run',
-        message: `${directory} changed while it was opened; start again`,
-      });
-    }
     const { engine, ks } = engineWithK(prepared, options, request);
     closing.push(() => engine.close());
     const { functions, warnings, path } = await openFunctions(prepared, engine, options);
-    closing.push(
-      ...functions.map(
-        ({ function: hash }) =>
-          () =>
-            hash.close(),
-      ),
-    );
+    for (const { function: hash } of functions) closing.push(() => hash.close());
     for (const warning of warnings) warnLines(`sida: ${warning}`);
     const { maxBatchTokens } = options;
     const tokenizer = requireTokenizer(prepared, engine);
@@ -147,7 +122,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       sources: [],
     };
     for (const { file, kind, source } of sourcesOf(request, lines, texts, limits)) {
-      const measured = await evaluate(source, { engine, functions, ks, onProgress });
+      const measured = evaluate(source, { engine, functions, ks, onProgress });
       report.sources.push({ file, kind, ...measured });
       progress.stop();
     }
@@ -156,7 +131,6 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
   } finally {
     progress.stop();
     for (const close of closing.reverse()) close();
-    process.off('SIGINT', stop).off('SIGTERM', stop);
   }
 }
 
@@ -242,8 +216,7 @@ async function openFunctions(
       threads: options.threads,
     });
     const { function: hash, warnings } = opened;
-    const own: MeasuredFunction = { name: hash.name, function: hash };
-    return { own, warnings };
+    return { own: { name: hash.name, function: hash }, warnings };
   };
   const { own, warnings } = await open(choice.kind);
   const functions: Opened['functions'] = [own];

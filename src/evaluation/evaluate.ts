@@ -27,8 +27,8 @@ interface EvaluationOptions {
   functions: readonly [MeasuredFunction, ...MeasuredFunction[]];
   /** Numbers of experts per token in predicted mode, each at most the engine's `maxRoutingK`. */
   ks: readonly number[];
-  /** Awaited after each input. It may throw to end the evaluation. */
-  onProgress: (done: number, total: number) => Promise<void>;
+  /** Called after each input. */
+  onProgress: (done: number, total: number) => void;
 }
 
 export interface EvaluationSource {
@@ -60,11 +60,11 @@ export interface SourceReport {
   perplexity: Perplexity | null;
 }
 
-export async function evaluate(source: EvaluationSource, options: EvaluationOptions): Promise<SourceReport> {
+export function evaluate(source: EvaluationSource, options: EvaluationOptions): SourceReport {
   const totals = new Totals(source, options);
   for (const [i, input] of source.inputs.entries()) {
     totals.add(input);
-    await options.onProgress(i + 1, source.inputs.length);
+    options.onProgress(i + 1, source.inputs.length);
   }
   return totals.result();
 }

@@ -49,88 +49,66 @@ export interface Outcomes<T> {
   predicted: readonly { own: T | null; random: T | null }[];
 }
 
-class Answers {
-  readonly #binary: boolean;
-  total = 0;
-  right = 0;
-  agreeing = 0;
-  unrouted = 0;
-  #truePositive = 0;
-  #falsePositive = 0;
-  #falseNegative = 0;
-
-  constructor(binary: boolean) {
-    this.#binary = binary;
-  }
-
-  /** `answer`, `truth` and `exact` are indices of labels. An `answer` of -1 means that there is none. */
-  add(answer: number, truth: number, exact: number): void {
-    this.total += 1;
-    this.right += Number(answer === truth);
-    this.agreeing += Number(answer === exact);
-    this.unrouted += Number(answer < 0);
-    this.#truePositive += Number(answer === 1 && truth === 1);
-    this.#falsePositive += Number(answer === 1 && truth !== 1);
-    this.#falseNegative += Number(answer !== 1 && truth === 1);
-  }
-
-  get quality(): LabelQuality {
-    const errors = this.#falsePositive + this.#falseNegative;
-    const f1 = (2 * this.#truePositive) / Math.max(1, 2 * this.#truePositive + errors);
-    return { accuracy: this.right / this.total, f1: this.#binary ? f1 : null };
-  }
-}
-
+/** Index of the label with the highest score; -1 without scores. */
 function bestOf(scores: readonly number[] | null): number {
   return scores === null ? -1 : scores.indexOf(Math.max(...scores));
+}
+
+/** The label that an input should get, and those that it got. */
+interface Answers {
+  truth: number;
+  exact: number;
+  zeros: number;
+  predicted: { own: number; random: number }[];
 }
 
 export class LabelCounts {
   readonly #labels: readonly string[];
   readonly #ks: readonly number[];
-  readonly #exact: Answers;
-  readonly #zeros: Answers;
-  readonly #predicted: { own: Answers; random: Answers }[];
-  /** By input: right in exact mode less right with experts of zeros. */
-  readonly #gains: number[] = [];
+  readonly #inputs: Answers[] = [];
 
   constructor(labels: readonly string[], ks: readonly number[]) {
-    const answers = () => new Answers(labels.length === 2);
     this.#labels = labels;
     this.#ks = ks;
-    this.#exact = answers();
-    this.#zeros = answers();
-    this.#predicted = ks.map(() => ({ own: answers(), random: answers() }));
   }
 
   /** One score per label. */
   add(truth: number, { exact, zeros, predicted }: Outcomes<readonly number[]>): void {
-    const answer = bestOf(exact);
-    const without = bestOf(zeros);
-    this.#exact.add(answer, truth, answer);
-    this.#zeros.add(without, truth, answer);
-    this.#gains.push(Number(answer === truth) - Number(without === truth));
-    predicted.forEach(({ own, random }, i) => {
-      this.#predicted[i]!.own.add(bestOf(own), truth, answer);
-      this.#predicted[i]!.random.add(bestOf(random), truth, answer);
-    });
+    const answers = predicted.map(({ own, random }) => ({ own: bestOf(own), random: bestOf(random) }));
+    this.#inputs.push({ truth, exact: bestOf(exact), zeros: bestOf(zeros), predicted: answers });
   }
 
   result(): LabelFidelity {
-    const exact = this.#exact.quality;
-    const zeros = this.#zeros.quality;
-    const gain = intervalOf(this.#gains);
+    const inputs = this.#inputs;
+    const exact = this.#quality((input) => input.exact);
+    const zeros = this.#quality((input) => input.zeros);
+    const gain = intervalOf(
+      inputs.map(({ truth, exact, zeros }) => Number(exact === truth) - Number(zeros === truth)),
+    );
     const told = isTold(gain);
-    const predicted = this.#predicted.map(({ own, random }, i) => ({
-      k: this.#ks[i]!,
-      ...own.quality,
-      fidelity: exact.accuracy === 0 ? null : own.quality.accuracy / exact.accuracy,
-      agreement: own.agreeing / own.total,
-      unrouted: own.unrouted,
-      random: random.quality,
-      way: shareOfWay(own.quality.accuracy, zeros.accuracy, exact.accuracy, told),
-    }));
-    return { labels: [...this.#labels], inputs: this.#gains.length, exact, zeros, gain, told, predicted };
+    const predicted = this.#ks.map((k, i) => {
+      const own = this.#quality(({ predicted }) => predicted[i]!.own);
+      const agreeing = inputs.filter(({ exact, predicted }) => predicted[i]!.own === exact).length;
+      return {
+        k,
+        ...own,
+        fidelity: exact.accuracy === 0 ? null : own.accuracy / exact.accuracy,
+        agreement: agreeing / inputs.length,
+        unrouted: inputs.filter(({ predicted }) => predicted[i]!.own < 0).length,
+        random: this.#quality(({ predicted }) => predicted[i]!.random),
+        way: shareOfWay(own.accuracy, zeros.accuracy, exact.accuracy, told),
+      };
+    });
+    return { labels: [...this.#labels], inputs: inputs.length, exact, zeros, gain, told, predicted };
+  }
+
+  #quality(answerOf: (input: Answers) => number): LabelQuality {
+    const count = (holds: (answer: number, truth: number) => boolean) =>
+      this.#inputs.filter((input) => holds(answerOf(input), input.truth)).length;
+    const positive = 2 * count((answer, truth) => answer === 1 && truth === 1);
+    const errors = count((answer, truth) => (answer === 1) !== (truth === 1));
+    const accuracy = count((answer, truth) => answer === truth) / this.#inputs.length;
+    return { accuracy, f1: this.#labels.length === 2 ? positive / Math.max(1, positive + errors) : null };
   }
 }
 
@@ -155,62 +133,43 @@ export interface Perplexity extends Controls {
   predicted: PredictedPerplexity[];
 }
 
-class Logprobs {
-  sum = 0;
-  unrouted = 0;
-
-  add(logprob: number | null): void {
-    if (logprob === null) this.unrouted += 1;
-    else this.sum += logprob;
-  }
-
-  perplexity(tokens: number): number | null {
-    return this.unrouted > 0 ? null : Math.exp(-this.sum / tokens);
-  }
-}
-
 export class PerplexityCounts {
   readonly #ks: readonly number[];
+  readonly #inputs: Outcomes<number>[] = [];
   #tokens = 0;
-  readonly #exact = new Logprobs();
-  readonly #zeros = new Logprobs();
-  readonly #predicted: { own: Logprobs; random: Logprobs }[];
-  /** By input: log-probability in exact mode less that with experts of zeros. */
-  readonly #gains: number[] = [];
 
   constructor(ks: readonly number[]) {
     this.#ks = ks;
-    this.#predicted = ks.map(() => ({ own: new Logprobs(), random: new Logprobs() }));
   }
 
   /** Adds the log-probability of a target of `tokens` tokens. */
-  add(tokens: number, { exact, zeros, predicted }: Outcomes<number>): void {
+  add(tokens: number, outcomes: Outcomes<number>): void {
     this.#tokens += tokens;
-    this.#exact.add(exact);
-    this.#zeros.add(zeros);
-    this.#gains.push(exact - zeros);
-    predicted.forEach(({ own, random }, i) => {
-      this.#predicted[i]!.own.add(own);
-      this.#predicted[i]!.random.add(random);
-    });
+    this.#inputs.push(outcomes);
   }
 
   result(): Perplexity {
-    const exact = this.#exact.perplexity(this.#tokens)!;
-    const zeros = this.#zeros.perplexity(this.#tokens)!;
-    const gain = intervalOf(this.#gains);
+    const inputs = this.#inputs;
+    const perplexityOf = (logprobs: readonly (number | null)[]) =>
+      logprobs.includes(null)
+        ? null
+        : Math.exp(-logprobs.reduce<number>((sum, each) => sum + each!, 0) / this.#tokens);
+    const exact = perplexityOf(inputs.map((input) => input.exact))!;
+    const zeros = perplexityOf(inputs.map((input) => input.zeros))!;
+    const gain = intervalOf(inputs.map(({ exact, zeros }) => exact - zeros));
     const told = isTold(gain);
-    const predicted = this.#predicted.map(({ own, random }, i) => {
-      const perplexity = own.perplexity(this.#tokens);
+    const predicted = this.#ks.map((k, i) => {
+      const own = inputs.map(({ predicted }) => predicted[i]!.own);
+      const perplexity = perplexityOf(own);
       return {
-        k: this.#ks[i]!,
+        k,
         perplexity,
         ratio: perplexity === null ? null : perplexity / exact,
-        unrouted: own.unrouted,
-        random: random.perplexity(this.#tokens),
+        unrouted: own.filter((logprob) => logprob === null).length,
+        random: perplexityOf(inputs.map(({ predicted }) => predicted[i]!.random)),
         way: perplexity === null ? null : shareOfWay(perplexity, zeros, exact, told),
       };
     });
-    return { inputs: this.#gains.length, tokens: this.#tokens, exact, zeros, gain, told, predicted };
+    return { inputs: inputs.length, tokens: this.#tokens, exact, zeros, gain, told, predicted };
   }
 }

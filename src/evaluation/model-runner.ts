@@ -8,7 +8,6 @@ import {
   type RunResult,
 } from '../native/addon-types.js';
 import { embedsOnly } from '../native/model-shape.js';
-import { neededExperts } from '../native/needed-experts.js';
 import type { HashInput } from '../predictor/hash-function.js';
 import type { TrueRouting } from '../predictor/hit-counts.js';
 import type { ScoringTarget } from '../protocol/item-work.js';
@@ -25,18 +24,11 @@ import {
   passesOf,
 } from './input-passes.js';
 
-interface TruePass {
-  /** Flat ids of the experts that each MoE layer of the pass ran, ascending. */
-  needed: number[][];
-}
-
 /** The tokens of an input that one table covers: those of a pass, or those of a continuation. */
 export interface RunPart {
   stack: number;
   input: HashInput;
   routing: TrueRouting;
-  /** Passes in order. Together they cover the tokens of the part. */
-  passes: TruePass[];
 }
 
 export interface ExactRun {
@@ -120,12 +112,7 @@ function release(engine: Engine, passes: readonly InputPass[]): void {
 /** `runs` are the passes of the part in order. Each has the same number of tokens. */
 function partOf({ shape }: Engine, stack: number, input: HashInput, runs: readonly RunResult[]): RunPart {
   const tokens = input.tokens.length / runs.length;
-  return {
-    stack,
-    input,
-    routing: joined(runs.map((run) => trueRouting(run, tokens, shape))),
-    passes: runs.map((run) => ({ needed: neededExperts(run, shape) })),
-  };
+  return { stack, input, routing: joined(runs.map((run) => trueRouting(run, tokens, shape))) };
 }
 
 /** The routers' choices in a pass that ran with router logits. */
