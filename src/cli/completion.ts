@@ -1,55 +1,49 @@
 /** `sida completion`: scripts with which shells complete commands and flags, made of the commands' definitions. */
 import { Argument, Command } from 'commander';
 import { printText } from '../text/print.js';
-import { shellQuote } from '../text/shell-quote.js';
 
-interface Word {
+interface Completed {
   word: string;
-  about: string;
-}
-
-interface Flag extends Word {
-  takesValue: boolean;
-}
-
-interface Completed extends Word {
-  flags: Flag[];
+  flags: string[];
   inner: Completed[];
   /** Values of its argument, where there are only some. */
   choices: string[];
 }
 
-const SHELLS = { bash, zsh, fish };
-
 export function completionCommand(): Command {
   return new Command('completion')
-    .addArgument(new Argument('<shell>').choices(Object.keys(SHELLS)))
+    .addArgument(new Argument('<shell>').choices(['bash', 'zsh']))
     .addHelpText(
       'after',
       '\nExamples:\n' +
         '  sida completion bash > ~/.local/share/bash-completion/completions/sida\n' +
-        '  sida completion zsh > ~/.zfunc/_sida   (a directory of $fpath)\n' +
-        '  sida completion fish > ~/.config/fish/completions/sida.fish',
+        '  sida completion zsh > ~/.zfunc/_sida   (a directory of $fpath)',
     )
-    .action((shell: keyof typeof SHELLS, _values: object, command: Command) => {
+    .action((shell: 'bash' | 'zsh', _values: object, command: Command) => {
       const commands = command.parent!.commands.map(completed);
       const known: Completed[] = commands.filter(({ word }) => word !== 'version');
-      const help = { word: 'help', about: 'Show what a command takes', flags: [], inner: [] };
-      known.push({ ...help, choices: commands.map(({ word }) => word) });
-      printText(`${SHELLS[shell](known).join('\n')}\n`);
+      known.push({ word: 'help', flags: [], inner: [], choices: commands.map(({ word }) => word) });
+      const { before, after } = ENDS[shell];
+      printText(`${[...before, ...bash(known), ...after].join('\n')}\n`);
     });
 }
 
+/** zsh runs scripts for bash itself. */
+const ENDS = {
+  bash: { before: [], after: ['complete -o default -F _sida sida'] },
+  zsh: {
+    before: ['#compdef sida', 'autoload -Uz bashcompinit && bashcompinit'],
+    after: [
+      'complete -o default -F _sida sida',
+      'if [[ $funcstack[1] == _sida ]]; then _bash_complete -o default -F _sida; fi',
+    ],
+  },
+};
+
 function completed(command: Command): Completed {
-  const options = command.options.map(({ long, description, required, optional }) => ({
-    word: long!,
-    about: description,
-    takesValue: required || optional,
-  }));
   return {
     word: command.name(),
-    about: command.description(),
-    flags: [...options, { word: '--help', about: 'show help', takesValue: false }],
+    flags: [...command.options.map(({ long }) => long!), '--help'],
     inner: command.commands.map(completed),
     choices: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
   };
@@ -72,78 +66,23 @@ function next({ inner, choices }: Completed): string[] {
 }
 
 function bash(commands: readonly Completed[]): string[] {
-  const words = (list: readonly (string | Word)[]) =>
-    list.map((each) => (typeof each === 'string' ? each : each.word)).join(' ');
+  const words = (list: readonly string[]) => list.join(' ');
   const groups = commands.filter(({ inner }) => inner.length > 0);
   return [
     '_sida() {',
-    `  local word=\${COMP_WORDS[COMP_CWORD]} path=\${COMP_WORDS[1]} position=$COMP_CWORD words= flags=`,
-    `  case $path in ${groups.map(({ word }) => word).join(' | ')})`,
-    `    ((position > 2)) && path+=" \${COMP_WORDS[2]}" && ((position--)) ;;`,
+    `  local word=\${COMP_WORDS[COMP_CWORD]} place=\${COMP_WORDS[1]} position=$COMP_CWORD next= flags=`,
+    `  case $place in ${groups.map(({ word }) => word).join(' | ')})`,
+    `    ((position > 2)) && place+=" \${COMP_WORDS[2]}" && ((position--)) ;;`,
     '  esac',
-    '  case $path in',
+    '  case $place in',
     ...places(commands).map(
-      ({ path, at }) => `    "${path.join(' ')}") words="${words(next(at))}" flags="${words(at.flags)}" ;;`,
+      ({ path, at }) => `    "${path.join(' ')}") next="${words(next(at))}" flags="${words(at.flags)}" ;;`,
     ),
     '  esac',
-    `  ((COMP_CWORD == 1)) && words="${words(commands)}" flags="--help --version"`,
-    '  ((position > 2)) && words=',
-    '  [[ $word == -* ]] && words=$flags',
-    '  COMPREPLY=($(compgen -W "$words" -- "$word"))',
+    `  ((COMP_CWORD == 1)) && next="${words(commands.map(({ word }) => word))}" flags="--help --version"`,
+    '  ((position > 2)) && next=',
+    '  [[ $word == -* ]] && next=$flags',
+    '  COMPREPLY=($(compgen -W "$next" -- "$word"))',
     '}',
-    'complete -o default -F _sida sida',
   ];
-}
-
-function zsh(commands: readonly Completed[]): string[] {
-  const described = (list: readonly Word[]) =>
-    list.map(({ word, about }) => shellQuote(`${word}:${about.replaceAll(':', '\\:')}`)).join(' ');
-  const groups = commands.filter(({ inner }) => inner.length > 0);
-  return [
-    '#compdef sida',
-    '_sida() {',
-    '  local path_=$words[2]',
-    '  integer position=CURRENT',
-    '  local -a next flags',
-    `  case $path_ in (${groups.map(({ word }) => word).join('|')})`,
-    '    (( position > 3 )) && path_+=" $words[3]" && (( position-- )) ;;',
-    '  esac',
-    '  case $path_ in',
-    ...places(commands).flatMap(({ path, at }) => [
-      `    (${shellQuote(path.join(' '))})`,
-      `      next=(${at.inner.length > 0 ? described(at.inner) : next(at).map(shellQuote).join(' ')})`,
-      `      flags=(${described(at.flags)}) ;;`,
-    ]),
-    '  esac',
-    `  (( CURRENT == 2 )) && next=(${described(commands)}) flags=('--help:show help' '--version:print the version')`,
-    '  (( position > 3 )) && next=()',
-    '  if [[ $PREFIX == -* ]]; then _describe flag flags',
-    '  elif (( $#next )); then _describe word next',
-    '  else _files',
-    '  fi',
-    '}',
-    'if [[ $funcstack[1] == _sida ]]; then _sida "$@"; else compdef _sida sida; fi',
-  ];
-}
-
-function fish(commands: readonly Completed[]): string[] {
-  const line = (when: string, rest: string, about: string) =>
-    `complete -c sida -n ${quoted(when)} ${rest} -d ${quoted(about)}`;
-  const seen = (path: readonly string[]) =>
-    path.map((word) => `__fish_seen_subcommand_from ${word}`).join('; and ');
-  return [
-    ...commands.map(({ word, about }) => line('__fish_use_subcommand', `-f -a ${word}`, about)),
-    ...places(commands).flatMap(({ path, at }) => [
-      ...at.inner.map(({ word, about }) => line(seen(path), `-f -a ${word}`, about)),
-      ...at.choices.map((word) => line(seen(path), `-f -a ${word}`, '')),
-      ...at.flags.map(({ word, about, takesValue }) =>
-        line(seen(path), `-l ${word.replace('--', '')}${takesValue ? ' -r' : ''}`, about),
-      ),
-    ]),
-  ];
-}
-
-/** Quotes as fish reads them: there, a backslash escapes within single quotes. */
-function quoted(text: string): string {
-  return `'${text.replace(/[\\']/g, '\\$&')}'`;
 }
