@@ -66,7 +66,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./packs.js')).packsCommand(),
   },
   plan: {
-    takes: '[options] <models...>',
+    takes: '[options] <model>',
     about: 'Show where every byte would go, and what a budget is worth',
     load: async () => (await import('./plan.js')).planCommand(),
   },

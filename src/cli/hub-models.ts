@@ -30,21 +30,14 @@ export async function pulledModels(models: readonly string[]): Promise<string[]>
   return paths;
 }
 
-/** Runs `body` with paths that suffice to plan: of a name that is not in the cache, its config and headers. */
-export async function withModelHeads<T>(
-  models: readonly string[],
-  body: (paths: string[]) => Promise<T>,
-): Promise<T> {
-  const directory = mkdtempSync(join(tmpdir(), 'sida-heads-'));
+/** Runs `body` with a path that suffices to plan: of a name that is not in the cache, its config and headers. */
+export async function withModelHead<T>(model: string, body: (path: string) => Promise<T>): Promise<T> {
+  const name = hubNameOf(model);
+  const path = name === undefined ? model : await cachedPath(name);
+  if (path !== undefined) return body(path);
+  const directory = mkdtempSync(join(tmpdir(), 'sida-head-'));
   try {
-    const paths = [];
-    for (const [i, model] of models.entries()) {
-      const name = hubNameOf(model);
-      const path = name === undefined ? model : await cachedPath(name);
-      const head = () => modelHead(name!, join(directory, String(i)));
-      paths.push(path ?? (await noSuchPath(model, head)));
-    }
-    return await body(paths);
+    return await body(await noSuchPath(model, () => modelHead(name!, join(directory, 'model'))));
   } finally {
     rmSync(directory, { recursive: true });
   }

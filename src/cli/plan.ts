@@ -11,18 +11,15 @@ import {
   MADE_DTYPES,
   sameFormat,
 } from '../checkpoint/weight-format.js';
-import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/budget.js';
+import { budgetWarning } from '../config/budget.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
-import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveOptions, type Sources } from '../config/resolve.js';
-import { resolveModels } from '../config/served-models.js';
 import { modelPlanner } from '../inference/model-planner.js';
 import { batchLimits } from '../inference/open-engine.js';
 import { type Sizes, sizesOf } from '../inference/sizes.js';
 import { estimateSpeed, type MachineRates, type SpeedEstimate } from '../inference/speed-estimate.js';
 import { measureDiskRate } from '../machine/disk-rate.js';
-import { freeMemory } from '../machine/free-memory.js';
 import type {
   BatchLimits,
   MemoryPlan,
@@ -35,7 +32,7 @@ import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { withModelHeads } from './hub-models.js';
+import { withModelHead } from './hub-models.js';
 import { tableLines } from './table.js';
 
 export const PLAN_OPTIONS = [
@@ -84,7 +81,7 @@ interface Budget {
 
 export function planCommand(): Command {
   const command = new Command('plan')
-    .argument('<models...>', 'checkpoints, of which config.json suffices, GGUF files, packed models or names')
+    .argument('<model>', 'checkpoint, of which config.json suffices, GGUF file, packed model or name')
     .option('--json', 'print JSON')
     .option('--measure', 'measure memory and disk, and estimate tokens a second')
     .addHelpText(
@@ -92,27 +89,18 @@ export function planCommand(): Command {
       '\nExamples:\n' +
         '  sida plan models/switch-words --memory-budget 25%\n' +
         '  sida plan models/switch-words --routing predicted --routing-k 3 --json\n' +
-        '  sida plan models/switch-words models/olmoe-mini --memory-budget 64MiB\n' +
         '  sida plan models/olmoe-mini --measure\n' +
         '  sida plan Qwen/Qwen3-30B-A3B --memory-budget 20GiB',
     )
-    .action(async (models: string[], values: Record<string, unknown>) => {
+    .action(async (model: string, values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
-      const fits = await withModelHeads(models, (dirs) =>
-        dirs.length === 1
-          ? planOne(models[0]!, dirs[0]!, sources, values)
-          : planSeveral(dirs, sources, values),
-      );
+      const fits = await withModelHead(model, (dir) => planOne(model, dir, sources, values));
       if (!fits) process.exitCode = EXIT.usage;
     });
-  return addFlags(command, ['packDir', ...PLAN_OPTIONS], { repeated: MODEL_OPTIONS });
+  return addFlags(command, ['packDir', ...PLAN_OPTIONS]);
 }
 
 export type PlanOptions = Pick<ServeOptions, (typeof PLAN_OPTIONS)[number]>;
-
-function resolvePlanOptions(sources: Sources): PlanOptions {
-  return resolveOptions(PLAN_OPTIONS, sources);
-}
 
 /** Prints the plan of one model, and resolves with whether its budget suffices. */
 async function planOne(
@@ -121,7 +109,7 @@ async function planOne(
   sources: Sources,
   values: Record<string, unknown>,
 ): Promise<boolean> {
-  const options = resolvePlanOptions(sources);
+  const options = resolveOptions(PLAN_OPTIONS, sources);
   const planned = await planModel(resolve(dir), options);
   const budget = budgetOf(options.memoryBudget, planned.sizes.budgetBytes, planned);
   const measured =
@@ -141,68 +129,6 @@ async function planOne(
     );
   }
   return budget.fits;
-}
-
-/** Prints the plans of models that one server serves, and how they split a budget that they share. */
-async function planSeveral(
-  dirs: readonly string[],
-  sources: Sources,
-  values: Record<string, unknown>,
-): Promise<boolean> {
-  const { models, sharedBudget } = resolveModels(dirs, sources, false, resolvePlanOptions);
-  const most = sharedBudget === 'auto' ? withoutMargin(freeMemory(models[0]!.options.device)) : sharedBudget;
-  const part = most === undefined ? undefined : String(Math.floor(most / models.length));
-  const planned = await Promise.all(
-    models.map(({ options }, i) =>
-      planModel(resolve(dirs[i]!), { ...options, memoryBudget: part ?? options.memoryBudget }),
-    ),
-  );
-  const named = models.map(({ name }, i) => ({ name, plan: planned[i]!.plan }));
-  const split = most && (sharedBudget === 'auto' ? shareOf(most, named) : splitBudget(most, named));
-  const plans = models.map(({ name, options }, i) => {
-    const { sizes } = planned[i]!;
-    const budget = budgetOf(options.memoryBudget, split ? split[i]! : sizes.budgetBytes, planned[i]!);
-    return { name, options, planned: planned[i]!, budget };
-  });
-  const bytes = plans.reduce((sum, { budget }) => sum + budget.bytes, 0);
-  if (values.json === true) {
-    const each = plans.map(({ name, planned, options, budget }) => ({
-      name,
-      ...asJson(planned, options, budget),
-    }));
-    const total = typeof sharedBudget === 'number' ? sharedBudget : bytes;
-    printJson({ models: each, budget: { bytes: total, shared: sharedBudget !== undefined } });
-  } else {
-    for (const { name, planned, options, budget } of plans) {
-      printLines(name, '', ...describeAll(planned, options, budget), '');
-    }
-    printLines(...describeSplit(plans, sharedBudget));
-  }
-  return plans.every(({ budget }) => budget.fits);
-}
-
-function describeSplit(
-  plans: readonly { name: string; planned: Planned; budget: Budget }[],
-  sharedBudget: number | 'auto' | undefined,
-): string[] {
-  const rows = plans.map(({ name, planned: { plan }, budget }) => [
-    name,
-    formatBytes(plan.smallest),
-    formatBytes(allExperts(plan)),
-    formatBytes(budget.bytes),
-    String(budget.bytes),
-    `${budget.slots} of ${plan.experts}`,
-  ]);
-  const total = plans.reduce((sum, { budget }) => sum + budget.bytes, 0);
-  const verdict =
-    sharedBudget === undefined
-      ? `The budgets are ${formatBytes(total)} together.`
-      : `A budget of ${formatBytes(sharedBudget === 'auto' ? total : sharedBudget)} is split: the smallest for each model, and the rest in proportion to the bytes of its experts.`;
-  return [
-    ...tableLines('lrrrrr', [['', 'smallest', 'all experts', 'budget', 'bytes', 'slots'], ...rows]),
-    '',
-    verdict,
-  ];
 }
 
 function budgetOf(written: string, bytes: number, { plan }: Planned): Budget {

@@ -12,21 +12,11 @@ import {
   writtenFor,
 } from './resolve.js';
 
-interface ModelOptions<T> {
-  name: string;
-  /** Options of the command, with the model's own where it has such. */
-  options: T;
-}
-
-interface SeveralModels<T> {
-  models: ModelOptions<T>[];
+export interface ServedModels {
+  /** Each with its own options where it has such. The only model of a server has the name that its engine finds. */
+  models: { name: string | undefined; options: ServeOptions }[];
   /** Bytes that all models share, or auto. Undefined when each has a budget. */
   sharedBudget: number | 'auto' | undefined;
-}
-
-/** The only model of a server has the name that its engine finds. */
-export interface ServedModels extends Omit<SeveralModels<ServeOptions>, 'models'> {
-  models: (Omit<ModelOptions<ServeOptions>, 'name'> & { name: string | undefined })[];
 }
 
 /** Throws UsageError for options that are wrong, also together, and for two models of one name. */
@@ -40,39 +30,29 @@ export function resolveServedModels(sources: Sources): ServedModels {
     return { models: [{ name, options }], sharedBudget: undefined };
   }
   const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
-  const several = resolveModels(directories, sources, elsewhere, resolveServeOptions);
-  const files = several.models.flatMap(({ options }) => options.profile ?? []);
+  const all = directories.map((directory) => servedName(directory, elsewhere));
+  checkNames(all, directories);
+  const own = all.map((name, i) => {
+    const ofModel = {
+      ...sources,
+      flags: { ...sources.flags, model: directories[i]! },
+      names: { all, own: name },
+    };
+    const options = resolveServeOptions(ofModel);
+    return { name, options, budget: writtenFor('memoryBudget', ofModel) };
+  });
+  const files = own.flatMap(({ options }) => options.profile ?? []);
   if (new Set(files).size < files.length) {
     throw new UsageError(
-      `The "--profile" option has one file for several models: name the model, such as --profile ${several.models[0]!.name}=profile.json`,
+      `The "--profile" option has one file for several models: name the model, such as --profile ${all[0]!}=profile.json`,
     );
   }
-  const models = several.models.map(({ name, options }) => ({ name: options.alias ?? name, options }));
+  const models = own.map(({ name, options }) => ({ name: options.alias ?? name, options }));
   checkNames(
     models.map(({ name }) => name),
     directories,
   );
-  return { ...several, models };
-}
-
-/**
- * Resolves the options of each model with `resolve`. `elsewhere` means that workers hold the models. Throws UsageError
- * as resolveServedModels does.
- */
-export function resolveModels<T>(
-  directories: readonly string[],
-  sources: Sources,
-  elsewhere: boolean,
-  resolve: (sources: Sources) => T,
-): SeveralModels<T> {
-  const all = directories.map((directory) => servedName(directory, elsewhere));
-  checkNames(all, directories);
-  const models = all.map((own, i) => {
-    const ofModel = { ...sources, flags: { ...sources.flags, model: directories[i]! }, names: { all, own } };
-    return { name: own, options: resolve(ofModel), budget: writtenFor('memoryBudget', ofModel) };
-  });
-  const sharedBudget = sharedBudgetOf(models);
-  return { models: models.map(({ name, options }) => ({ name, options })), sharedBudget };
+  return { models, sharedBudget: sharedBudgetOf(own) };
 }
 
 function checkNames(names: readonly string[], directories: readonly string[]): void {
