@@ -19,8 +19,8 @@ export interface TraceAbout {
 }
 
 export interface TraceEvent {
-  /** X: complete event; M: metadata; b, e: begin and end of an overlapping event; s, f: ends of an arrow. */
-  ph: 'X' | 'M' | 'b' | 'e' | 's' | 'f';
+  /** X: complete event; M: metadata; b, e: begin and end of an overlapping event. */
+  ph: 'X' | 'M' | 'b' | 'e';
   name: string;
   cat?: string;
   pid: number;
@@ -29,7 +29,6 @@ export interface TraceEvent {
   ts?: number;
   dur?: number;
   id?: number;
-  bp?: 'e';
   args?: Record<string, number | string>;
 }
 
@@ -73,51 +72,6 @@ export function* traceEvents(
       yield { ph: 'e', ...common, id, ts: microseconds(lane.begin[i]! + lane.duration[i]! - beginNs) };
     }
   }
-  yield* arrows(lanes, ops, beginNs, pid);
-}
-
-/** Yields an arrow from each prefetch to its first use. */
-function* arrows(
-  lanes: readonly ProfileLane[],
-  ops: readonly Op[],
-  beginNs: number,
-  pid: number,
-): Generator<TraceEvent> {
-  const prefetch = ops.findIndex(({ name }) => name === 'prefetch transfer');
-  const take = ops.findIndex(({ name }) => name === 'take expert');
-  const key = (lane: ProfileLane, i: number) => lane.layer[i]! * 65_536 + lane.expert[i]!;
-  const uses = new Map<number, { tid: number; begin: number }[]>();
-  for (const lane of lanes) {
-    lane.op.forEach((op, i) => {
-      if (op !== take) return;
-      const of = uses.get(key(lane, i)) ?? [];
-      uses.set(key(lane, i), of);
-      of.push({ tid: lane.thread, begin: lane.begin[i]! });
-    });
-  }
-  let id = 0;
-  for (const lane of lanes) {
-    for (let i = 0; i < lane.op.length; i++) {
-      if (lane.op[i] !== prefetch) continue;
-      const end = lane.begin[i]! + lane.duration[i]!;
-      const use = firstFrom(uses.get(key(lane, i)) ?? [], end);
-      if (use === undefined) continue;
-      const arrow = { name: 'prefetched', cat: 'transfer', pid, id: id++ };
-      yield { ph: 's', ...arrow, tid: lane.thread, ts: microseconds(lane.begin[i]! - beginNs) };
-      yield { ph: 'f', bp: 'e', ...arrow, tid: use.tid, ts: microseconds(use.begin - beginNs) };
-    }
-  }
-}
-
-/** The first of ascending `uses` at or after `ns`. */
-function firstFrom<T extends { begin: number }>(uses: readonly T[], ns: number): T | undefined {
-  let low = 0;
-  for (let high = uses.length; low < high; ) {
-    const middle = (low + high) >> 1;
-    if (uses[middle]!.begin < ns) low = middle + 1;
-    else high = middle;
-  }
-  return uses[low];
 }
 
 function argsOf(lane: ProfileLane, i: number): Record<string, number> {

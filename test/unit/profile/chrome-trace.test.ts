@@ -77,14 +77,6 @@ describe('a Chrome trace', () => {
     });
   });
 
-  it('draws an arrow from a prefetch to the first use after it', () => {
-    const arrows = events.filter(({ ph }) => ph === 's' || ph === 'f');
-    expect(arrows.map(({ ph, tid, ts, id }) => [ph, tid, ts, id])).toEqual([
-      ['s', 8, 0.5, 0],
-      ['f', 7, 4, 0],
-    ]);
-  });
-
   it('writes overlapping waits as pairs of events', () => {
     const pair = events.filter(({ name }) => name === 'batch wait');
     expect(pair.map(({ ph, ts, id }) => [ph, ts, id])).toEqual([
