@@ -20,7 +20,7 @@ function script(shell: string): string {
   return file;
 }
 
-describe.each(['bash', 'zsh'])('%s', (shell) => {
+describe.each(['bash', 'zsh', 'fish'])('%s', (shell) => {
   it.skipIf(!installed(shell))('reads its script', () => {
     const { status, stderr } = spawnSync(shell, ['-n', script(shell)]);
     expect([status, String(stderr)]).toEqual([0, '']);
