@@ -21,7 +21,6 @@ export interface CheckpointSource {
 
 interface ReadOptions {
   hashes: FileHashes;
-  signal?: AbortSignal;
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
 }
 
@@ -32,7 +31,7 @@ interface ReadOptions {
 export async function readSource(
   model: string,
   info: Pick<CheckpointInfo, 'files'>,
-  { hashes, signal, onProgress }: ReadOptions,
+  { hashes, onProgress }: ReadOptions,
 ): Promise<CheckpointSource> {
   const directory = isGgufPath(model) ? dirname(model) : model;
   const { texts, description } = readModel(model);
@@ -50,7 +49,7 @@ export async function readSource(
     const path = join(directory, name);
     const { fd } = openRegularFile(path, { code: 'checkpoint_invalid' });
     try {
-      contents.push(await hashes.of(fd, path, { onBytes, ...(signal && { signal }) }));
+      contents.push(await hashes.of(fd, path, { onBytes }));
     } finally {
       closeSync(fd);
     }

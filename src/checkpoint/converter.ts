@@ -37,7 +37,6 @@ interface ConvertOptions extends FormatChoices {
   out: string;
   /** Known hashes of files. Default: none, so that the checkpoint is read once more. */
   hashes?: FileHashes;
-  signal?: AbortSignal;
   /** Counts bytes while hashing the checkpoint, then experts while converting, then bytes of the pack. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
   /** Leave the experts in the GGUF file, as CheckpointInfo.keepsExperts allows. */
@@ -66,14 +65,8 @@ export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResul
 }
 
 /** Passes news of a wait for the conversion to `out` on as a line. */
-export function lockOptions(
-  out: string,
-  { signal, onLine }: Pick<ConvertOptions, 'signal' | 'onLine'>,
-): LockOptions {
-  return {
-    ...(signal && { signal }),
-    ...(onLine && { onWait: (wait) => onLine(waitLine(out, wait)) }),
-  };
+export function lockOptions(out: string, { onLine }: Pick<ConvertOptions, 'onLine'>): LockOptions {
+  return onLine === undefined ? {} : { onWait: (wait) => onLine(waitLine(out, wait)) };
 }
 
 function waitLine(out: string, { pid, seconds }: LockWait): string {
@@ -82,7 +75,7 @@ function waitLine(out: string, { pid, seconds }: LockWait): string {
 }
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
-  const { signal, model, out, inPlace = false, hashes = FileHashes.inMemory(), onProgress, onLine } = options;
+  const { model, out, inPlace = false, hashes = FileHashes.inMemory(), onProgress, onLine } = options;
   if (isPack(model)) {
     throw new SidaError({
       code: 'cannot_run',
@@ -91,11 +84,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   }
   const addon = loadAddon();
   const info = inspectModel(model);
-  const source = await readSource(model, info, {
-    hashes,
-    ...(signal && { signal }),
-    ...(onProgress && { onProgress }),
-  });
+  const source = await readSource(model, info, { hashes, ...(onProgress && { onProgress }) });
   const { weights } = source;
   const plan: Journal = {
     version: PACK_VERSION,
@@ -142,7 +131,6 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   }
   if (inPlace) await linkGguf(partial, model);
   await describePack(partial, layout, files, source, { ...options, hashes });
-  signal?.throwIfAborted();
   await rename(partial, out);
   return { pack: out, resumedFrom };
 }
@@ -176,7 +164,7 @@ async function writeWeights(
   writer: PackWriter,
   partial: string,
   plan: Journal,
-  { signal, onProgress }: ConvertOptions,
+  { onProgress }: ConvertOptions,
 ): Promise<number> {
   const { experts } = writer.layout;
   const files = isInPlace(writer.layout) ? [] : [experts.file];
@@ -195,7 +183,6 @@ async function writeWeights(
   }
   let synced = resumedFrom;
   for (let done = resumedFrom; done < total; ) {
-    signal?.throwIfAborted();
     const end = Math.min(total, done + piece);
     writer.writeExperts(done, end);
     done = end;
@@ -216,7 +203,7 @@ async function describePack(
   layout: PackLayout,
   sizes: readonly SizedFile[],
   { weights, texts, description }: CheckpointSource,
-  { model, signal, onProgress, hashes }: ConvertOptions & { hashes: FileHashes },
+  { model, onProgress, hashes }: ConvertOptions & { hashes: FileHashes },
 ): Promise<void> {
   const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
   let hashed = 0;
@@ -233,7 +220,7 @@ async function describePack(
         const message = `${path}: size: expected ${bytes} bytes, found ${size}; convert again`;
         throw new SidaError({ code: 'io_error', message });
       }
-      const sha256 = await hashes.read(fd, path, { onBytes, ...(signal && { signal }) });
+      const sha256 = await hashes.read(fd, path, { onBytes });
       hashes.record(fd, sha256);
       files.push({ name, bytes, sha256 });
     } finally {

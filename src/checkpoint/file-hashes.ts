@@ -39,7 +39,6 @@ const fileSchema = z.object({
 export interface HashOptions {
   /** Called with the bytes of each chunk that is read. */
   onBytes?: (bytes: number) => void;
-  signal?: AbortSignal;
 }
 
 interface OfOptions extends HashOptions {
@@ -80,10 +79,10 @@ export class FileHashes {
   }
 
   /** Reads an open file and keeps its sha256. Throws io_error when the file changes meanwhile. */
-  async read(fd: number, path: string, { onBytes, signal }: HashOptions = {}): Promise<string> {
+  async read(fd: number, path: string, { onBytes }: HashOptions = {}): Promise<string> {
     const startedNs = BigInt(Date.now()) * 1_000_000n;
     const before = statusOf(fd);
-    const found = await hashOf(fd, onBytes, signal);
+    const found = await hashOf(fd, onBytes);
     const after = statusOf(fd);
     if (keyOf(after) !== keyOf(before)) {
       throw new SidaError({ code: 'io_error', message: `${path} changed while it was read; start again` });
@@ -150,13 +149,12 @@ function statusOf(fd: number): BigIntStats {
   return fstatSync(fd, { bigint: true });
 }
 
-async function hashOf(fd: number, onBytes: HashOptions['onBytes'], signal?: AbortSignal): Promise<string> {
+async function hashOf(fd: number, onBytes: HashOptions['onBytes']): Promise<string> {
   const hash = createHash('sha256');
   const buffers = [Buffer.allocUnsafeSlow(READ_BYTES), Buffer.allocUnsafeSlow(READ_BYTES)];
   let reading = readInto(fd, buffers[0]!, 0);
   for (let at = 0, next = 1; ; next = 1 - next) {
     const chunk = await reading;
-    signal?.throwIfAborted();
     if (chunk.length === 0) return hash.digest('hex');
     onBytes?.(chunk.length);
     at += chunk.length;

@@ -33,7 +33,6 @@ export async function linkGguf(pack: string, model: string): Promise<void> {
 interface VerifyOptions {
   hashes?: FileHashes;
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
-  signal?: AbortSignal;
 }
 
 /** Throws pack_invalid when the linked file has other weights than those that the pack was made from. */
@@ -45,11 +44,10 @@ export async function verifyGguf(pack: string, weights: string, options: VerifyO
       message: `${join(pack, LINK)}: ${fault}; convert the model again`,
     });
   if (model === undefined) throw refuse('expected a link to a GGUF file');
-  const { hashes = FileHashes.inMemory(), onProgress, signal } = options;
-  const rest = { hashes, ...(onProgress && { onProgress }), ...(signal && { signal }) };
+  const { hashes = FileHashes.inMemory(), onProgress } = options;
+  const rest = { hashes, ...(onProgress && { onProgress }) };
   const found = await readSource(model, loadAddon().inspectCheckpoint(model), rest).catch(
     (error: unknown) => {
-      if (signal?.aborted) throw error;
       throw refuse(SidaError.from(error).message);
     },
   );

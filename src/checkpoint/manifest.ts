@@ -108,7 +108,6 @@ interface VerifyOptions {
   maxBytes?: number;
   hashes?: FileHashes;
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
-  signal?: AbortSignal;
 }
 
 interface VerifiedPack {
@@ -170,7 +169,7 @@ interface VerifyFileOptions extends VerifyOptions {
 async function verifyWeightFile(
   directory: string,
   expected: PackFile,
-  { maxBytes, hashes, onBytes, signal }: VerifyFileOptions,
+  { maxBytes, hashes, onBytes }: VerifyFileOptions,
 ): Promise<void> {
   const { fd, size } = openPackFile(directory, expected.name);
   try {
@@ -181,7 +180,6 @@ async function verifyWeightFile(
     const reader = large ? hashes! : FileHashes.inMemory();
     const found = await reader.read(fd, join(directory, expected.name), {
       ...(onBytes && { onBytes }),
-      ...(signal && { signal }),
     });
     if (found !== expected.sha256) throw otherContent(directory, expected, found);
   } finally {

@@ -39,7 +39,6 @@ export interface PrepareOptions {
   dense?: FormatChoice;
   /** Read every weight, and throw pack_invalid for one that is NaN or infinite. */
   checkTensors?: boolean;
-  signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
   /** Called with lines to show: where a pack is made and its size, and that another process converts the same model. */
   onLine?: (line: string) => void;
@@ -72,7 +71,7 @@ export async function preparePack(options: PrepareOptions): Promise<PreparedPack
   const hashes = FileHashes.open(options.packDir);
   try {
     const prepared = await preparedPack(model, hashes, options);
-    if (options.checkTensors === true) await checkTensors(prepared.pack, options.signal);
+    if (options.checkTensors === true) await checkTensors(prepared.pack);
     return prepared;
   } finally {
     await hashes.save();
@@ -118,13 +117,9 @@ export async function checkSamePack({
 
 /** Finds or makes the pack of a checkpoint in the cache. */
 async function packOf(model: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
-  const { packDir, experts, dense = 'auto', signal, onProgress } = options;
+  const { packDir, experts, dense = 'auto', onProgress } = options;
   const info = inspectModel(model);
-  const source = await readSource(model, info, {
-    hashes,
-    ...(signal && { signal }),
-    ...(onProgress && { onProgress }),
-  });
+  const source = await readSource(model, info, { hashes, ...(onProgress && { onProgress }) });
   // An error in the tasks shows before a conversion that may take minutes.
   parseTasks(source.texts.get('sida.json'), join(model, 'sida.json'));
   const formats = resolveFormats({ experts, dense }, info.lossless);
@@ -274,12 +269,11 @@ function fingerprintOf(manifest: Awaited<ReturnType<typeof readManifest>>): stri
 async function verifiedPack(
   pack: string,
   hashes: FileHashes,
-  { signal, onProgress }: PrepareOptions,
+  { onProgress }: PrepareOptions,
 ): Promise<PreparedPack> {
   const { manifest, texts } = await verifyPack(pack, {
     maxBytes: READ_AT_START_BYTES,
     hashes,
-    ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
   const { source, files } = manifest;

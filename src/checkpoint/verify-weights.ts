@@ -6,7 +6,6 @@ interface VerifyWeightsOptions {
   /** The checkpoint that the pack was made from. */
   model: string;
   pack: string;
-  signal?: AbortSignal;
   /** Counts the experts compared so far. */
   onProgress?: (progress: { phase: 'verify'; done: number; total: number }) => void;
 }
@@ -16,20 +15,18 @@ interface VerifyWeightsOptions {
  * element type. The message names the matrix, the error and the bound.
  */
 export async function verifyWeights(options: VerifyWeightsOptions): Promise<VerifiedWeights> {
-  const { model, pack, signal, onProgress } = options;
+  const { model, pack, onProgress } = options;
   const verifier = new (loadAddon().PackVerifier)({ checkpoint: model, pack });
   try {
     const { tensors, experts: total } = verifier;
     for (let tensor = 0; tensor < tensors; tensor++) {
       verifier.checkDense(tensor, tensor + 1);
       await yieldToEvents();
-      signal?.throwIfAborted();
     }
     for (let expert = 0; expert < total; expert++) {
       verifier.checkExperts(expert, expert + 1);
       onProgress?.({ phase: 'verify', done: expert + 1, total });
       await yieldToEvents();
-      signal?.throwIfAborted();
     }
     return verifier.report;
   } finally {

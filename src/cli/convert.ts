@@ -9,11 +9,8 @@ import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { resolveOptions } from '../config/resolve.js';
 import type { VerifiedWeights } from '../native/addon-types.js';
 import { printLines } from '../text/print.js';
-import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
-
-const INTERRUPT_MS = 1500;
 
 export function convertCommand(): Command {
   const command = new Command('convert')
@@ -39,15 +36,7 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
   const formats = weightChoices(
     resolveOptions(WEIGHT_OPTIONS, { flags: givenFlags(values), env: process.env }),
   );
-  const interruption = new AbortController();
-  const interrupt = () => {
-    interruption.abort(new Error('Interrupted; start it again to go on from here'));
-    // A system call that hangs, for example on a dead mount, never returns to check the abort.
-    setTimeout(() => process.exit(EXIT.failure), INTERRUPT_MS).unref();
-  };
-  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   const progress = new Progress();
-  const { signal } = interruption;
   try {
     const model = resolve(dir);
     const out = resolve(String(values.out));
@@ -56,15 +45,14 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
       model,
       out,
       ...formats,
-      signal,
       onProgress,
       onLine: progress.say.bind(progress),
     });
     progress.stop();
     let verified: VerifiedWeights | undefined;
     if (values.verify === true) {
-      await verifyPack(pack, { signal, onProgress });
-      verified = await verifyWeights({ model, pack, signal, onProgress });
+      await verifyPack(pack, { onProgress });
+      verified = await verifyWeights({ model, pack, onProgress });
       progress.stop();
     }
     const notes = [
@@ -73,12 +61,8 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
     ].filter(Boolean);
     printLines(`${pack}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}`);
     if (verified !== undefined) printLines(describeErrors(verified));
-  } catch (error) {
-    // Streams throw an abort error of their own. The signal's reason says what to do.
-    throw signal.aborted ? signal.reason : error;
   } finally {
     progress.stop();
-    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   }
 }
 

@@ -1,7 +1,6 @@
 /** `sida trace`: records where a model's routers send the tokens of a data file. */
 
 import { basename, resolve } from 'node:path';
-import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
 import { formatName } from '../checkpoint/weight-format.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
@@ -105,11 +104,6 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   const maxNewTokens = number('max-new-tokens', String(values.maxNewTokens), 0, 1024);
   const joins = parseJoins(values.join as string[] | undefined);
   const texts = await readInputs({ file, template, joins });
-  let stopped = false;
-  const stop = () => {
-    stopped = true;
-  };
-  process.once('SIGINT', stop).once('SIGTERM', stop);
   const progress = new Progress();
   try {
     const { pack, name, identity, formats, engine, tokenizer } = await openModel({
@@ -153,31 +147,27 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
     try {
       checkSame(writer.last, texts, file, (text) => tokenizer.encode(text));
       await writeEmbedding(pack, out);
-      for (let line = writer.nextLine; line < texts.length && !stopped; ) {
+      for (let line = writer.nextLine; line < texts.length; ) {
         const records: TraceRecord[] = [];
-        for (; records.length < CHUNK && line < texts.length && !stopped; line++) {
+        for (; records.length < CHUNK && line < texts.length; line++) {
           const tokens = Int32Array.from(tokenizer.encode(texts[line]!));
           if (tokens.length > options.maxBatchTokens) {
             const message = `${file}, line ${line + 1} has ${tokens.length} tokens, the limit is ${options.maxBatchTokens}; raise --max-batch-tokens and start it again to go on from here`;
             throw new SidaError({ code: 'cannot_run', message });
           }
           records.push(record(engine, { line, tokens }, shape, maxNewTokens));
-          // Signals are handled only while the loop yields, which is between two lines.
-          if (records.length % 8 === 0) await yieldToEvents();
         }
         await writer.append(records);
         progress.show({ phase: 'trace', done: line, total: texts.length });
       }
-      if (!stopped) await writer.finish();
+      await writer.finish();
     } finally {
       await writer.close();
       engine.close();
     }
-    if (stopped) throw new Error('Interrupted; start it again to go on from here');
     progress.stop();
     printLines(`${out} (${texts.length} lines)`);
   } finally {
     progress.stop();
-    process.off('SIGINT', stop).off('SIGTERM', stop);
   }
 }

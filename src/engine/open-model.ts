@@ -32,26 +32,14 @@ interface OpenModel extends Omit<PreparedPack, 'tokenizer'> {
 
 /** Throws as preparePack and openEngine do, and cannot_run if the model has no tokenizer. */
 export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
-  const {
-    model,
-    packDir,
-    experts,
-    dense,
-    checkTensors,
-    signal,
-    onProgress,
-    onLine,
-    newTokens,
-    sequences,
-    ...rest
-  } = options;
+  const { model, packDir, experts, dense, checkTensors, onProgress, onLine, newTokens, sequences, ...rest } =
+    options;
   const prepared = await preparePack({
     model,
     packDir,
     experts,
     ...(dense !== undefined && { dense }),
     ...(checkTensors !== undefined && { checkTensors }),
-    ...(signal !== undefined && { signal }),
     ...(onProgress !== undefined && { onProgress }),
     ...(onLine !== undefined && { onLine }),
   });
