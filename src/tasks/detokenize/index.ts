@@ -1,19 +1,30 @@
 /** Returns the texts of token ids. Its jobs never run the model. */
+import { z } from 'zod';
+import { SidaError } from '../../errors.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkAnswerBytes } from '../../text/text-bytes.js';
+import { checkVocabulary, inputName, requireTokenizer } from '../shared/request-checks.js';
+import { count, MOST_STORED, resultFields, texts } from '../shared/stored.js';
 import { heldBytes, inputTokens } from '../shared/token-estimates.js';
-import type { Task } from '../task.js';
-import {
-  type DetokenizeForm,
-  type DetokenizeJob,
-  type DetokenizeResult,
-  storedForm,
-  storedJob,
-  storedResult,
-} from './job.js';
-import { type DetokenizeBody, prepareDetokenize } from './request.js';
+import type { PreparedJob, Task } from '../task.js';
 import { DetokenizeAnswer, DetokenizeRequest } from './schema.js';
 
-export const detokenize: Task<DetokenizeBody, DetokenizeJob, DetokenizeResult, DetokenizeForm> = {
+const storedJob = z.object({
+  kind: z.literal('detokenize'),
+  ids: z.array(z.array(count)).max(MOST_STORED),
+  skipSpecialTokens: z.boolean(),
+});
+
+const storedResult = z.object({ kind: z.literal('detokenize'), texts, ...resultFields });
+
+/** Empty, because the answer always has the same form. */
+const storedForm = z.object({});
+
+type DetokenizeJob = z.infer<typeof storedJob>;
+type DetokenizeResult = z.infer<typeof storedResult>;
+type DetokenizeBody = z.infer<typeof DetokenizeRequest>;
+
+export const detokenize: Task<DetokenizeBody, DetokenizeJob, DetokenizeResult, z.infer<typeof storedForm>> = {
   kind: 'detokenize',
   route: {
     path: '/v1/detokenize',
@@ -51,3 +62,28 @@ export const detokenize: Task<DetokenizeBody, DetokenizeJob, DetokenizeResult, D
     },
   },
 };
+
+/** The same number as for tokens of one answer of a tokenization. */
+const MOST_TOKENS = 65_536;
+
+function prepareDetokenize(request: DetokenizeBody, model: ModelInfo): PreparedJob<DetokenizeJob> {
+  requireTokenizer(model, 'model');
+  const list = isList(request.ids);
+  const ids = isList(request.ids) ? request.ids : [request.ids];
+  const tokens = ids.reduce((sum, each) => sum + each.length, 0);
+  if (tokens > MOST_TOKENS) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `The request has ${tokens} token ids; the limit of one request is ${MOST_TOKENS}`,
+      param: 'ids',
+      details: { tokens, limit: MOST_TOKENS },
+    });
+  }
+  for (const [index, each] of ids.entries())
+    checkVocabulary(each, model.shape, inputName('ids', index, list));
+  return { job: { kind: 'detokenize', ids, skipSpecialTokens: request.skip_special_tokens } };
+}
+
+function isList(ids: number[] | number[][]): ids is number[][] {
+  return Array.isArray(ids[0]);
+}

@@ -1,27 +1,42 @@
 /** Returns the tokens of texts. Its jobs never run the model. */
-
+import { z } from 'zod';
 import { SidaError } from '../../errors.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { checkAnswerBytes } from '../../text/text-bytes.js';
 import { type ModelLimits, requireTexts } from '../shared/prepared-input.js';
+import { checkText, inputName, type RequestLimits, requireTokenizer } from '../shared/request-checks.js';
+import { count, resultFields, texts } from '../shared/stored.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
-import type { AnswerAbout, OwnResult, Task } from '../task.js';
-import {
-  storedForm,
-  storedJob,
-  storedResult,
-  type TokenizeForm,
-  type TokenizeJob,
-  type TokenizeResult,
-} from './job.js';
-import { prepareTokenize, type TokenizeBody } from './request.js';
+import type { AnswerAbout, OwnResult, PreparedJob, Task } from '../task.js';
 import { TokenizeAnswer, TokenizeRequest } from './schema.js';
+
+const storedJob = z.object({
+  kind: z.literal('tokenize'),
+  inputs: texts,
+  /** A `Conversation` in JSON in place of inputs. Its tokens are counted, and not told. */
+  conversation: z.string().exactOptional(),
+  addSpecialTokens: z.boolean(),
+});
+
+const storedResult = z.object({
+  kind: z.literal('tokenize'),
+  data: z.array(z.object({ ids: z.array(count), tokens: z.array(z.string()) })),
+  ...resultFields,
+});
+
+/** Empty, because the answer always has the same form. */
+const storedForm = z.object({});
+
+export type TokenizeJob = z.infer<typeof storedJob>;
+type TokenizeResult = z.infer<typeof storedResult>;
+type TokenizeBody = z.infer<typeof TokenizeRequest>;
 
 function textsOf({ inputs, conversation }: TokenizeJob): string[] {
   return conversation === undefined ? inputs : [conversation];
 }
 
-export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeForm> = {
+export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, z.infer<typeof storedForm>> = {
   kind: 'tokenize',
   route: {
     path: '/v1/tokenize',
@@ -42,6 +57,20 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
   },
   engine: { runs: 'tokenizer', texts: tokenizeTexts, result: tokenizeResult },
 };
+
+function prepareTokenize(
+  request: TokenizeBody,
+  model: ModelInfo,
+  limits: RequestLimits,
+): PreparedJob<TokenizeJob> {
+  requireTokenizer(model, 'model');
+  const list = Array.isArray(request.input);
+  const inputs = Array.isArray(request.input) ? request.input : [request.input];
+  inputs.forEach((input, index) => {
+    checkText(input, limits, inputName('input', index, list));
+  });
+  return { job: { kind: 'tokenize', inputs, addSpecialTokens: request.add_special_tokens } };
+}
 
 /**
  * Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on: more
@@ -83,7 +112,7 @@ function checkAnswer(tokens: number): void {
 }
 
 function tokenizeAnswer(
-  { model }: AnswerAbout<TokenizeForm>,
+  { model }: AnswerAbout<z.infer<typeof storedForm>>,
   { data, promptTokens }: TokenizeResult,
 ): typeof TokenizeAnswer._output {
   return {

@@ -5,7 +5,7 @@ import { prepareConversation } from '../../../tasks/shared/chat-request.js';
 import type { ChatWork } from '../../../tasks/shared/chat-work.js';
 import type { ChatTool, ToolChoice } from '../../../tasks/shared/conversation-schema.js';
 import type { RequestLimits } from '../../../tasks/shared/request-checks.js';
-import type { TokenizeJob } from '../../../tasks/tokenize/job.js';
+import type { TokenizeJob } from '../../../tasks/tokenize/index.js';
 import { thinkingVariables } from '../thinking.js';
 import { chatMessages } from './messages.js';
 import type { CountBody, MessagesBody } from './schema.js';
