@@ -108,7 +108,8 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       onProgress: progress.show.bind(progress),
       onLine: progress.say.bind(progress),
     });
-    const { engine, ks } = engineWithK(prepared, options, request);
+    const ks = ksOf(prepared, request);
+    const engine = engineOf(prepared, options, request, Math.max(...ks));
     closing.push(() => engine.close());
     const { functions, warnings, path } = await openFunctions(prepared, engine, options);
     for (const { function: hash } of functions) closing.push(() => hash.close());
@@ -138,22 +139,13 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
   return limit === undefined ? {} : { limit };
 }
 
-/**
- * Opens the engine and chooses `ks`, the numbers of experts per token to measure predicted mode with. These come from
- * the request, or else from the model's own k.
- */
-function engineWithK(
-  prepared: PreparedPack,
-  options: Options,
-  request: EvalRequest,
-): { engine: Engine; ks: number[] } {
-  const engine = engineOf(prepared, options, request, request.ks && Math.max(...request.ks));
-  const { topK } = engine.shape;
-  const most = tableK(engine.shape);
-  const { ks = topK === 1 ? [1, Math.min(3, most)] : [topK, most] } = request;
-  if (request.ks !== undefined && Math.max(...ks) <= most) return { engine, ks };
-  engine.close();
-  if (request.ks === undefined) return { engine: engineOf(prepared, options, request, Math.max(...ks)), ks };
+/** The numbers of experts per token to measure predicted mode with: the request's, or else by the model's own k. */
+function ksOf({ pack, formats }: PreparedPack, { ks: asked }: EvalRequest): number[] {
+  const { shape } = loadAddon().describePack({ config: pack, ...formats });
+  const { topK } = shape;
+  const most = tableK(shape);
+  const ks = asked ?? (topK === 1 ? [1, Math.min(3, most)] : [topK, most]);
+  if (Math.max(...ks) <= most) return ks;
   throw new UsageError(
     `Expected --routing-k to be at most ${most}, the experts that a table of this model names for a token, found ${Math.max(...ks)}`,
   );
@@ -163,7 +155,7 @@ function engineOf(
   { pack, formats }: PreparedPack,
   options: Options,
   { data, maxNewTokens }: EvalRequest,
-  maxRoutingK: number | undefined,
+  maxRoutingK: number,
 ): Engine {
   const { memoryBudget, hostBudget, maxBatchTokens, kv, threads, device } = options;
   // The last KV page of the input and of each label or continuation may be almost empty.
@@ -180,7 +172,7 @@ function engineOf(
     kvStates: sequences,
     activations: activationsOf(options, formats),
     device,
-    ...(maxRoutingK !== undefined && { maxRoutingK }),
+    maxRoutingK,
   });
 }
 
