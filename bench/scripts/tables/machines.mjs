@@ -131,12 +131,15 @@ function quotes() {
       const told = percent(nine, 0);
       return nine <= TARGETS[name] ? `**${told}**` : told;
     });
+  const bySize = (a, b) => Number.parseFloat(a.budget) - Number.parseFloat(b.budget);
   const rows = models.flatMap(({ model, rows: own }) =>
-    own.map(({ budget, others, bytes, seconds }) => [
-      ...[model, budget, others === 0 ? 'none' : others],
-      ...[mib(bytes.median), ...(bytes.median > 0 ? cells('bytes', bytes) : ['–', '–', '–'])],
-      ...[(1000 * seconds.median).toFixed(0), ...cells('seconds', seconds), percent(seconds.within, 0)],
-    ]),
+    own
+      .toSorted(bySize)
+      .map(({ budget, others, bytes, seconds }) => [
+        ...[model, budget, others === 0 ? 'none' : others],
+        ...[mib(bytes.median), ...(bytes.median > 0 ? cells('bytes', bytes) : ['–', '–', '–'])],
+        ...[(1000 * seconds.median).toFixed(0), ...cells('seconds', seconds), percent(seconds.within, 0)],
+      ]),
   );
   const controls = (name) => `quote, target ${percent(TARGETS[name], 0)} | same lengths | same request`;
   const head = `model | budget | other clients | bytes, median | ${controls('bytes')} | ms, median | ${controls('seconds')} | within the quoted 90 %`;
