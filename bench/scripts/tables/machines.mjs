@@ -147,7 +147,7 @@ function quotes() {
     'Nine of ten answers are off by at most so much: |answer − p50| over the larger of both. "Same lengths" and "same ' +
     'request" quote in hindsight: by the mean of the answers to other texts of the same lengths, and of the other answers ' +
     'to the same text. The first knows all but the experts that a text needs; the second leaves only noise and the state ' +
-    'of the server. Bold: within the target.';
+    'of the server. Both are means of few answers, which makes them noisy. Bold: within the target.';
   return [plain(head, rows), about, ...models.map(source)].join('\n\n');
 }
 
