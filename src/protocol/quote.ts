@@ -32,11 +32,9 @@ export interface PassSums {
   passes: number;
   needed: number;
   missed: number;
-  /** Experts that passes needed beyond the experts of one token. */
-  moreNeeded: number;
-  /** The same number if routing were even. */
-  moreEven: number;
   stallSeconds: number;
+  /** The logarithm of how many tokens of even routing need as many experts, by a constant and that of the tokens. */
+  spread: Fit;
   /** The share of misses, of the experts needed, by a constant and by the needed share of all experts. */
   misses: Fit;
   /** Seconds by bytes read and by tokens, all divided by the seconds. Waits for experts are not part of them. */

@@ -2,7 +2,7 @@
 import { clockMs } from '../clock.js';
 import type { MemoryPlan, ModelShape, RunStats } from '../native/addon-types.js';
 import { firstMoeLayer } from '../native/model-shape.js';
-import type { PassRates, PassSums } from '../protocol/quote.js';
+import type { Fit, PassRates, PassSums } from '../protocol/quote.js';
 import { NO_FIT, solve, withObservation } from './least-squares.js';
 
 /** What is left of the measured passes after one more: about the last 50 count. */
@@ -41,8 +41,8 @@ export function passKind(stack: number, tokens: number, sequences: number): numb
 }
 
 export function noSums(): PassSums {
-  const none = { passes: 0, needed: 0, missed: 0, moreNeeded: 0, moreEven: 0, stallSeconds: 0 };
-  return { ...none, misses: NO_FIT, time: NO_FIT };
+  const none = { passes: 0, needed: 0, missed: 0, stallSeconds: 0 };
+  return { ...none, spread: NO_FIT, misses: NO_FIT, time: NO_FIT };
 }
 
 export class PassMeter {
@@ -64,16 +64,12 @@ export class PassMeter {
   ): void {
     const cost = this.#costs[stack]!;
     const sums = this.#sums[passKind(stack, tokens, sequences)]!;
-    for (const name of ['passes', 'needed', 'missed', 'moreNeeded', 'moreEven', 'stallSeconds'] as const)
-      sums[name] *= KEPT;
-    const one = evenNeed(cost, 1);
+    for (const name of ['passes', 'needed', 'missed', 'stallSeconds'] as const) sums[name] *= KEPT;
     // Peers compute while a pass waits for them: that is time of passes, not of loads.
     const stallNs = waitedNs - peerWaitNs;
     sums.passes += 1;
     sums.needed += needed;
     sums.missed += prefetched + late + onDemand;
-    sums.moreNeeded += needed - one;
-    sums.moreEven += evenNeed(cost, tokens) - one;
     sums.stallSeconds += stallNs / 1e9;
     // What the thread does between two passes is a part of the second one.
     const now = this.#clock();
@@ -83,6 +79,7 @@ export class PassMeter {
     const read = cost.dense + needed * cost.expertBytes;
     sums.time = withObservation(sums.time, [read / seconds, tokens / seconds, 1], KEPT);
     if (needed === 0) return;
+    if (tokens > 1) sums.spread = withObservation(sums.spread, spreadOf(cost, tokens, needed), KEPT);
     const missed = prefetched + late + onDemand;
     sums.misses = withObservation(sums.misses, [1, needed / allOf(cost), missed / needed], KEPT);
   }
@@ -112,6 +109,17 @@ function evenNeed({ layerExperts, topK }: StackCost, tokens: number): number {
   return sum;
 }
 
+/** The logarithm of how many even tokens need as many experts, by a constant and by that of the tokens. */
+function spreadOf(cost: StackCost, tokens: number, needed: number): [number, number, number] {
+  const all = allOf(cost);
+  const unneeded = Math.log(1 - Math.min(MOST_NEEDED, evenNeed(cost, 1) / all));
+  const share = Math.min(MOST_NEEDED, needed / all);
+  const even = Math.max(1, Math.log(1 - share) / unneeded);
+  // What an error of the logarithm means for the experts: little where nearly all are needed.
+  const weight = (-even * unneeded * (1 - share)) / share;
+  return [weight, weight * Math.log(tokens), weight * Math.log(even)];
+}
+
 function allOf({ layerExperts }: StackCost): number {
   return Math.max(
     1,
@@ -138,13 +146,15 @@ const UNMEASURED_RATE = 5e9;
 /** Tokens whose products take as long as the reading of the weights, before it is measured. */
 const UNMEASURED_TOKENS = 16;
 
+/** Share of the experts above which it tells nothing about tokens. */
+const MOST_NEEDED = 1 - 1e-6;
+
 /** Passes that tell two rates of misses apart. */
 const LEAST_PASSES = 8;
 
 export function passCost(cost: StackCost, sums: PassSums, tokens: number, prior: Prior): PassCost {
   const one = evenNeed(cost, 1);
-  const spread = sums.moreEven > 0 ? Math.min(1, Math.max(0, sums.moreNeeded / sums.moreEven)) : 1;
-  const needed = one + (evenNeed(cost, tokens) - one) * spread;
+  const needed = evenNeed(cost, evenTokens(sums.spread, tokens));
   // One token's experts stand for what is known before: they matter only until passes have run.
   const absent = (sums.missed + prior.absent * one) / Math.max(1, sums.needed + one);
   // The more experts tokens need, the rarer are the last of them, and the rarely needed are not on the device.
@@ -158,6 +168,13 @@ export function passCost(cost: StackCost, sums: PassSums, tokens: number, prior:
     needed,
     bytes: missed * cost.expertBytes,
   };
+}
+
+/** Tokens of one text choose more alike than even ones: so many even ones need as many experts. */
+function evenTokens(spread: Fit, tokens: number): number {
+  if (tokens <= 1 || spread[2] === 0) return tokens;
+  const [constant, power] = solve(spread) ?? [0, spread[4] / spread[2]];
+  return Math.min(tokens, Math.max(1, Math.exp(constant) * tokens ** power));
 }
 
 /** Seconds a byte and a token, from the least squares of the relative errors. */

@@ -87,6 +87,21 @@ describe('after passes', () => {
     expect(passCost(STACK, sums, 1, PRIOR).needed).toBeCloseTo(16);
   });
 
+  it('needs fewer experts for many tokens where some experts are popular', () => {
+    const shares = Array.from({ length: 64 }, (_, expert) => 0.9 / (1 + expert) ** 0.7);
+    const need = (tokens: number) => 2 * shares.reduce((sum, share) => sum + 1 - (1 - share) ** tokens, 0);
+    const meter = new PassMeter([STACK], () => 0);
+    for (let pass = 0; pass < 100; pass += 1) {
+      const tokens = [4, 16, 64][pass % 3]!;
+      meter.add({ stack: 0, tokens, sequences: 1 }, stats({ needed: need(tokens) }));
+    }
+    const sums = meter.rates(64).sums[kind]!;
+    for (const tokens of [2, 8, 32, 256]) {
+      const expected = passCost(STACK, sums, tokens, PRIOR).needed / need(tokens);
+      expect(Math.abs(expected - 1)).toBeLessThan(0.02);
+    }
+  });
+
   it('scales the shape where all passes were alike', () => {
     const meter = new PassMeter([STACK], () => 0);
     for (let pass = 0; pass < 100; pass += 1)

@@ -9,14 +9,14 @@ import type { PreparedInput } from '../../../src/tasks/shared/prepared-input.js'
 const STACK: StackCost = { layerExperts: [8, 8], topK: 2, dense: 9_600, expertBytes: 100 };
 /** A pass of one token takes 10 ms and needs 4 experts. One of the 4 is not resident. */
 const STEP = {
-  ...{ passes: 50, needed: 200, missed: 50, moreNeeded: 0, moreEven: 0, stallSeconds: 0 },
+  ...{ passes: 50, needed: 200, missed: 50, stallSeconds: 0, spread: NO_FIT },
   misses: NO_FIT,
   time: [50 * 1e12, 50 * 1e8, 50 * 1e4, 50 * 1e6, 50 * 100] as Fit,
 };
 /** One of 32 tokens takes 50 ms. */
 const PROMPT = {
   ...noSums(),
-  ...{ passes: 50, needed: 800, missed: 200, moreNeeded: 600, moreEven: 600 },
+  ...{ passes: 50, needed: 800, missed: 200 },
   time: [50 * 224e3 ** 2, 50 * 224e3 * 640, 50 * 640 ** 2, 50 * 224e3, 50 * 640] as Fit,
 };
 const RATES: PassRates = { sums: [PROMPT, STEP], slots: 8 };
