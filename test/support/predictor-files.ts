@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { NetworkName } from '../../src/protocol/predictor-messages.js';
 import { MINI, REPO, type Sentence } from './server-process.js';
 
 const MAIN = join(REPO, 'dist/cli/main.js');
@@ -23,10 +22,7 @@ function sida(...args: string[]): void {
 }
 
 /** Traces the sentences and trains networks for three epochs, which gives some right predictions. */
-export function makePredictor(
-  sentences: readonly Sentence[],
-  networks: readonly NetworkName[] = ['lstm'],
-): PredictorFiles {
+export function makePredictor(sentences: readonly Sentence[]): PredictorFiles {
   const root = mkdtempSync(join(tmpdir(), 'sida-predictor-'));
   const [data, trace, predictor] = ['data.jsonl', 'trace', 'predictor'].map((name) => join(root, name)) as [
     string,
@@ -37,7 +33,7 @@ export function makePredictor(
   const flags = ['--template', 'sst2 sentence: {text}', '--activations', 'f32', '--kv', 'f32'];
   sida('trace', MINI, '--data', data, ...flags, '--out', trace, '--pack-dir', join(root, 'packs'));
   const network = ['--hidden', '16', '--lr', '1e-2', '--batch', '16', '--epochs', '3', '--threads', '1'];
-  for (const kind of networks) sida('train', trace, '--out', predictor, '--network', kind, ...network);
+  sida('train', trace, '--out', predictor, ...network);
   return { root, trace, predictor, remove: () => rmSync(root, { recursive: true, force: true }) };
 }
 
