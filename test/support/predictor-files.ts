@@ -1,11 +1,9 @@
 // Makes a small predictor of the bundled model and its trace with the real commands.
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MINI, REPO, type Sentence } from './server-process.js';
-
-const MAIN = join(REPO, 'dist/cli/main.js');
+import { outputOf } from './sida-process.js';
 
 export interface PredictorFiles {
   root: string;
@@ -14,11 +12,6 @@ export interface PredictorFiles {
   /** Directory of the predictor: networks of both stacks, and the token table. */
   predictor: string;
   remove(): void;
-}
-
-function sida(...args: string[]): void {
-  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`sida ${args[0]} ended with ${status}:\n${stderr}`);
 }
 
 /** Traces the sentences and trains networks for three epochs, which gives some right predictions. */
@@ -31,9 +24,9 @@ export function makePredictor(sentences: readonly Sentence[]): PredictorFiles {
   ];
   writeFileSync(data, sentences.map((sentence) => JSON.stringify(sentence)).join('\n'));
   const flags = ['--template', 'sst2 sentence: {text}', '--activations', 'f32', '--kv', 'f32'];
-  sida('trace', MINI, '--data', data, ...flags, '--out', trace, '--pack-dir', join(root, 'packs'));
+  outputOf('trace', MINI, '--data', data, ...flags, '--out', trace, '--pack-dir', join(root, 'packs'));
   const network = ['--hidden', '16', '--lr', '1e-2', '--batch', '16', '--epochs', '3', '--threads', '1'];
-  sida('train', trace, '--out', predictor, ...network);
+  outputOf('train', trace, '--out', predictor, ...network);
   return { root, trace, predictor, remove: () => rmSync(root, { recursive: true, force: true }) };
 }
 

@@ -1,6 +1,5 @@
 // `sida trace`, `train`, `eval` and `serve --predictor` where dense and MoE layers alternate, and where a stack begins
 // with dense layers. eval.test.ts and train.test.ts have an encoder and a decoder.
-import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +8,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readMeta } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { oracleFixture } from '../../support/oracle-fixture.js';
-import { metricsOf, REPO, ServerProcess, sst2 } from '../../support/server-process.js';
+import { metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+import { outputOf } from '../../support/sida-process.js';
 
 interface Kind {
   what: string;
@@ -59,14 +59,6 @@ const texts = () =>
 
 const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-function sida(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], {
-    encoding: 'utf8',
-  });
-  expect(status, stderr).toBe(0);
-  return stdout;
-}
-
 for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, decoded } of KINDS) {
   const directory = oracleFixture(fixture);
   const model = at(fixture);
@@ -81,9 +73,9 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       writeFileSync(join(model, 'tokenizer.json'), JSON.stringify(byteTokenizer(end)));
       const rows = texts().map((text, i) => JSON.stringify({ text, label: 'ab'[i % 2] }));
       writeFileSync(at('data.jsonl'), rows.join('\n'));
-      sida('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5', '--kv', 'f32');
+      outputOf('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5', '--kv', 'f32');
       const network = ['--hidden', '32', '--lr', '1e-2', '--batch', '16', '--epochs', '6', '--threads', '1'];
-      sida('train', trace, '--out', predictor, ...network);
+      outputOf('train', trace, '--out', predictor, ...network);
     });
 
     it('traces the MoE layers alone, under their numbers in the stack', async () => {
@@ -101,7 +93,7 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
 
     it('evaluates', () => {
       const args = ['--predictor', predictor, '--limit', '20'];
-      const report = JSON.parse(sida('eval', model, ...packs, ...args, ...data, ...decoded, '--json'));
+      const report = JSON.parse(outputOf('eval', model, ...packs, ...args, ...data, ...decoded, '--json'));
       const [source] = report.sources;
       expect(source.layers.map(({ layer }: { layer: string }) => layer)).toEqual(layers);
       const hitsOf = (rank: number) =>
