@@ -1,5 +1,4 @@
 // `sida packs` on caches that a server has filled.
-import { execFile } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -19,7 +18,7 @@ import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CachedPack } from '../../../src/checkpoint/cached-packs.js';
 import { addTask, copyModel, swapWeights } from '../../support/changed-model.js';
 import { ServerProcess } from '../../support/server-process.js';
-import { REPO } from '../../support/sida-process.js';
+import { ended } from '../../support/sida-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-packs-test-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -36,15 +35,7 @@ beforeEach(() => {
   packDir = join(at, 'packs');
 });
 
-function sida(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    const command = [join(REPO, 'dist/cli/main.js'), ...args, '--pack-dir', packDir];
-    execFile(process.execPath, command, { timeout: 60_000 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-  });
-}
-
+const sida = (...args: string[]) => ended([...args, '--pack-dir', packDir]);
 const list = async (): Promise<CachedPack[]> =>
   JSON.parse((await sida('packs', 'list', '--json')).stdout).packs;
 const prune = async (...args: string[]) =>
