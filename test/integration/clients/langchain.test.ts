@@ -1,12 +1,10 @@
 // LangChain's ChatOpenAI, unchanged, against this server. It sends requests by OpenAI's client (openai-client.test.ts).
-import { AIMessage, type AIMessageChunk, HumanMessage, SystemMessage } from '@langchain/core/messages';
+import { AIMessage, type AIMessageChunk, HumanMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI } from '@langchain/openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { makeChatModel } from '../../support/chat-model.js';
 import { ANSWER, FAIL, type ScriptedChat, startScriptedChat, WEATHER } from '../../support/scripted-chat.js';
-import { ServerProcess } from '../../support/server-process.js';
 
 const KEY = 'sk-of-the-test';
 
@@ -15,56 +13,6 @@ const settings = (model: string, baseURL: string) => ({
   apiKey: KEY,
   configuration: { baseURL },
   maxRetries: 0,
-});
-
-describe('a running model', () => {
-  const { model: directory, remove } = makeChatModel();
-  let server: ServerProcess;
-  const chat = (more: ConstructorParameters<typeof ChatOpenAI>[0] = {}) =>
-    new ChatOpenAI({ ...settings('chat-tiny', `${server.url}/v1`), maxTokens: 24, ...more });
-  beforeAll(async () => {
-    server = await ServerProcess.start(['--model', directory]);
-  });
-  afterAll(async () => {
-    await server.stop();
-    remove();
-  });
-
-  it('answers, and streams the same text with the same usage', async () => {
-    const model = chat({ temperature: 1, topP: 0.9, stop: ['\u0000'], modelKwargs: { seed: 5 } });
-    const messages = [new SystemMessage('Be terse.'), new HumanMessage('Hello!')];
-    const whole: AIMessageChunk = await model.invoke(messages);
-    expect(whole.response_metadata.finish_reason).toMatch(/stop|length/);
-    const { input_tokens, output_tokens, total_tokens } = whole.usage_metadata!;
-    expect(input_tokens).toBeGreaterThan(20);
-    expect(output_tokens).toBeLessThanOrEqual(24);
-    let streamed: AIMessageChunk | undefined;
-    for await (const chunk of await model.stream(messages)) streamed = streamed?.concat(chunk) ?? chunk;
-    expect(whole.text.length).toBeGreaterThan(0);
-    expect(streamed!.text).toBe(whole.text);
-    expect(streamed!.usage_metadata).toMatchObject({ input_tokens, output_tokens, total_tokens });
-    expect(streamed!.response_metadata.finish_reason).toBe(whole.response_metadata.finish_reason);
-  });
-
-  it('answers through the API of responses', async () => {
-    const model = chat({ useResponsesApi: true });
-    const whole = await model.invoke('Hello!');
-    expect(whole.text).toBe((await chat().invoke('Hello!')).text);
-    expect(whole.text.length).toBeGreaterThan(0);
-    let text = '';
-    for await (const chunk of await model.stream('Hello!')) text += chunk.text;
-    expect(text).toBe(whole.text);
-  });
-
-  it('reports errors with the status and the code of the server', async () => {
-    await expect(chat({ model: 'gpt-5' }).invoke('a')).rejects.toMatchObject({
-      status: 404,
-      code: 'model_not_found',
-    });
-    for (const ask of [(text: string) => chat().invoke(text), (text: string) => chat().stream(text)]) {
-      await expect(ask('a'.repeat(600))).rejects.toMatchObject({ name: 'ContextOverflowError' });
-    }
-  });
 });
 
 describe('a model that calls a tool', () => {
