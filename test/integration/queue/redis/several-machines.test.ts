@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { jobsIn, someRun } from '../../../support/queue-look.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
-import { type Answer, classifyAll, MINI, ServerProcess, sst2 } from '../../../support/server-process.js';
+import { classifyAll, MINI, ServerProcess, sst2 } from '../../../support/server-process.js';
 import { WorkerProcess } from '../../../support/worker-process.js';
 
 const sentences = sst2().slice(0, 160);
@@ -12,14 +12,6 @@ const FAST = ['--lock-duration', '2s'];
 const SMALL = ['--memory-budget', '20%', '--threads', '1', '--log-level', 'warn'];
 
 const workerArgs = (redis: RedisServer) => ['--redis', redis.url, '--model', MINI, ...SMALL, ...FAST];
-
-/** Sends one request for each sentence. Resolves with the statuses and answers in order. */
-function askOneByOne(server: ServerProcess, count: number): Promise<Answer[]> {
-  const ask = (i: number) => server.post('/v1/classify', { task: 'sst2', input: sentences[i]!.text });
-  return Promise.all(Array.from({ length: count }, (_, i) => ask(i)));
-}
-
-const statuses = (answers: Answer[]) => [...new Set(answers.map(({ status }) => status))];
 
 async function streamed(server: ServerProcess): Promise<string> {
   const response = await fetch(`${server.url}/v1/completions`, {
@@ -73,21 +65,6 @@ describeWithRedis('a server without an engine and two workers', () => {
     expect([unknown.status, unknown.body.error.code]).toEqual([400, 'invalid_request']);
     const elsewhere = await server.get('/admin/experts');
     expect([elsewhere.status, elsewhere.body.error.code]).toEqual([422, 'cannot_run']);
-  });
-
-  it('answers every request rightly when a worker is killed, and another told to end, under load', async () => {
-    const golden = await askOneByOne(embedded, 160);
-    const running = askOneByOne(server, 160);
-    await someRun(redis);
-    await workers[0]!.kill();
-    const answers = await running;
-    expect(statuses(answers)).toEqual([200]);
-    expect(answers.map(({ body }) => body.data)).toEqual(golden.map(({ body }) => body.data));
-    workers[0] = await WorkerProcess.start(workerArgs(redis));
-    const ending = askOneByOne(server, 100);
-    await someRun(redis);
-    expect(await workers[1]!.stop()).toBe(0);
-    expect(statuses(await ending)).toEqual([200]);
   });
 
   it('requeues a job that a worker cannot finish in time, says that none is left, and the next one runs it', async () => {
