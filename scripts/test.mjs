@@ -13,7 +13,7 @@ const sanitizers = process.argv.includes('--sanitizers');
 /** TSan follows each thread of each emulated kernel, which takes these many minutes. */
 const KERNELS = 'cuda gemm*,cuda rows*,cuda routing*,cuda attention*';
 /** About half of the time of the native tests, which use one core for the most part. */
-const HALF = 'oracle*,gemm*';
+const HALF = 'oracle*,*gemm*,route ahead*,beams*';
 /** Of one run of the native tests, which takes minutes: what hangs must fail. */
 const MOST_MINUTES = 20;
 const kernels = process.argv.includes('--kernels');

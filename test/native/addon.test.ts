@@ -105,36 +105,6 @@ describe('runBatch', () => {
     engine.close();
     expect(thrown(() => engine.usage()).message).toMatch(/closed/);
   });
-
-  it('frees KV pages, also after errors', () => {
-    const engine = open();
-    const pages = engine.usage().kvPages;
-    engine.runBatch(passOf(Array(200).fill(5), 1), null);
-    engine.runBatch(passOf(Array(200).fill(5), 2), null);
-    const full = thrown(() => engine.runBatch(passOf(Array(200).fill(5), 3), null));
-    expect(full.code).toBe('cannot_run');
-    expect(full.details).toMatchObject({ pages, needed_pages: 13 });
-    engine.releaseSequences(Int32Array.of(1, 2, 3, 99));
-    expect(engine.usage().kvPagesFree).toBe(pages);
-    engine.close();
-  });
-});
-
-describe('pins', () => {
-  it('keep an expert resident, and are refused when no slot would stay free for others', () => {
-    const { smallest, slot } = addon.planMemory({ pack }, limits);
-    const engine = open(smallest + slot);
-    engine.pin(Uint32Array.of(200), true);
-    engine.runBatch(passOf(Array.from({ length: 60 }, (_, i) => 20 + i)), null);
-    expect(engine.residency().state[200]).toBe(2);
-    expect(thrown(() => engine.pin(Uint32Array.of(3), true)).code).toBe('cannot_run');
-    expect(thrown(() => engine.setBudget(smallest)).code).toBe('cannot_run');
-    engine.checkIntegrity();
-    engine.pin(Uint32Array.of(200), false);
-    engine.setBudget(smallest);
-    expect(engine.usage().usedBytes).toBeLessThanOrEqual(smallest);
-    engine.close();
-  });
 });
 
 describe('misuse', () => {

@@ -29,20 +29,6 @@ function routing(k: number): NativeRouting {
 const encode = (extra: object = {}): NativeBatch => passOf(IDS, 1, { hiddenStates: true, ...extra });
 
 describe('a batch with its own routing', () => {
-  it('reports an expert for each entry, and runs no others', () => {
-    const engine = open();
-    const table = routing(3);
-    table.experts[1] = 65535;
-    const run = engine.runBatch(encode({ routing: table }), null);
-    expect(run.dispatch).toEqual(table.experts);
-    expect(run.routerLogits).toBeUndefined();
-    const used = new Set(table.experts.subarray(0, IDS.length * 3));
-    used.delete(65535);
-    expect(run.found.subarray(0, EXPERTS).filter((found) => found !== 0)).toHaveLength(used.size);
-    engine.checkIntegrity();
-    engine.close();
-  });
-
   it('gives the same bits from shared memory, at the smallest budget, and with routers on the device', () => {
     const table = routing(3);
     const shared = {
@@ -94,28 +80,13 @@ describe('a batch with its own routing', () => {
 
 describe('a malformed routing', () => {
   const bad = (change: object) => ({ ...routing(2), ...change });
-  const changed = (entry: number, expert: number) => {
-    const table = routing(2);
-    table.experts[entry] = expert;
-    return table;
-  };
-
   it.each<[string, unknown, RegExp]>([
     ['is no object', 7, /"routing" to be an object/],
     ['has no k', bad({ k: undefined }), /"k" to be a whole number/],
     ['has a k of 0', bad({ k: 0 }), /"k" to be a whole number from 1 to 64/],
     ['has a broken k', bad({ k: 1.5 }), /"k" to be a whole number/],
-    ['has a k over the limit', routing(4), /names 4 experts a token; the limit is 3/],
-    ['lacks alpha', bad({ alpha: undefined }), /routing\.alpha has 0 entries; expected 160/],
-    [
-      'is too short',
-      bad({ experts: new Uint16Array(159) }),
-      /routing\.experts has 159 entries; expected 160/,
-    ],
     ['has experts of another type', bad({ experts: new Uint32Array(160) }), /"experts" to be a typed array/],
     ['has alphas of another type', bad({ alpha: new Float64Array(160) }), /"alpha" to be a typed array/],
-    ['names no expert of the layer', changed(159, 64), /encoder\.3, token 39: expert 64 of 64/],
-    ['names an expert twice', changed(1, 0), /encoder\.1, token 0: expert 0 is named twice/],
   ])('that %s is refused and leaves nothing behind', (_, table, message) => {
     const engine = open();
     const pages = engine.usage().kvPagesFree;
@@ -124,27 +95,6 @@ describe('a malformed routing', () => {
     expect(engine.usage().kvPagesFree).toBe(pages);
     engine.runBatch(encode({ routing: routing(2) }), null);
     engine.checkIntegrity();
-    engine.close();
-  });
-
-  it('with an alpha that is not finite is refused with its layer and token', () => {
-    const engine = open();
-    const table = routing(2);
-    table.alpha[2 * (IDS.length + 3)] = Number.NaN;
-    const error = thrown(() => engine.runBatch(encode({ routing: table }), null));
-    expect([error.code, error.details]).toEqual(['invalid_request', { layer: 1, token: 3 }]);
-    engine.close();
-  });
-
-  it('may not ask for router logits, or be absent when the device has no routers', () => {
-    const engine = open();
-    expect(
-      thrown(() => engine.runBatch(encode({ routing: routing(1), routerLogits: true }), null)),
-    ).toMatchObject({ code: 'invalid_request', message: expect.stringContaining('no router logits') });
-    expect(thrown(() => engine.runBatch(encode(), null))).toMatchObject({
-      code: 'invalid_request',
-      message: expect.stringContaining('the routers are not on the device'),
-    });
     engine.close();
   });
 });

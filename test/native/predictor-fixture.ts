@@ -1,6 +1,5 @@
 // Shared by the predictor's tests: an artificial language that a small predictor learns in seconds.
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PredictorShape, TrainingBatch } from '../../src/native/addon-types.js';
 import { addon, fresh } from './fixture.js';
@@ -126,20 +125,4 @@ export function predictAll(predictor: ReturnType<typeof openPredictor>, batch: T
 
 export function openPredictor(directory: string, threads = 1) {
   return new addon.Predictor({ directory, embedding, threads });
-}
-
-/** Changes the weights of a saved predictor, and updates their digest. */
-export function changeWeights(directory: string, change: (values: Float32Array) => void) {
-  const name = readdirSync(directory).find((file) => file.startsWith('predictor-')) as string;
-  const bytes = readFileSync(join(directory, name));
-  const begin = 8 + Number(bytes.readBigUInt64LE());
-  const values = new Float32Array(
-    bytes.buffer.slice(bytes.byteOffset + begin, bytes.byteOffset + bytes.length),
-  );
-  change(values);
-  const changed = Buffer.concat([bytes.subarray(0, begin), Buffer.from(values.buffer)]);
-  const sha256 = createHash('sha256').update(changed).digest('hex');
-  const config = JSON.parse(readFileSync(join(directory, 'predictor.json'), 'utf8'));
-  writeFileSync(join(directory, `predictor-${sha256.slice(0, 16)}.safetensors`), changed);
-  writeFileSync(join(directory, 'predictor.json'), JSON.stringify({ ...config, weights_sha256: sha256 }));
 }

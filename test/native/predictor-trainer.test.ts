@@ -1,63 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { addon, fresh, root, thrown } from './fixture.js';
-import {
-  embedding,
-  openPredictor,
-  predictAll,
-  settings,
-  shape,
-  TOP,
-  task,
-  trained,
-  WIDTH,
-  WORDS,
-} from './predictor-fixture.js';
+import { addon, root, thrown } from './fixture.js';
+import { embedding, settings, shape, task, trained, WIDTH, WORDS } from './predictor-fixture.js';
 
 describe('training', () => {
-  it('learns words, neighbours and contexts, and predicts as it evaluates', () => {
-    const trainer = trained({ summary: true }, 0);
-    const heldOut = task(1000, true, 64);
-    const before = trainer.evaluate(heldOut);
-    expect(before.applied).toBe(false);
-    for (let i = 0; i < 250; i += 1) expect(trainer.step(task(i, true), 1e-2).applied).toBe(true);
-    const after = trainer.evaluate(heldOut);
-    expect(trainer.steps).toBe(250);
-    expect(after.loss).toBeLessThan(before.loss / 4);
-    for (const layer of after.layers) expect(layer.hits[0]! / layer.tokens).toBeGreaterThan(0.9);
-
-    const directory = fresh();
-    trainer.save(directory, false);
-    const { experts, finite } = predictAll(openPredictor(directory), heldOut);
-    expect(finite).toBe(true);
-    const tokens = heldOut.tokens.length;
-    for (const layer of [0, 1]) {
-      const ranks = Array.from({ length: tokens }, (_, token) => {
-        const row = layer * tokens + token;
-        return experts.subarray(row * 3, row * 3 + 3).indexOf(heldOut.experts[row * TOP]!);
-      });
-      const hits = [0, 1, 2].map((most) => ranks.filter((rank) => rank >= 0 && rank <= most).length);
-      expect(hits).toEqual(after.layers[layer]!.hits);
-    }
-  });
-
-  it('continues from a save with the same result, with any number of threads', () => {
-    const whole = trained({}, 6);
-    const directory = fresh();
-    trained({}, 3).save(directory, true);
-    const rest = new addon.PredictorTrainer({ embedding, directory, settings: { ...settings, threads: 2 } });
-    expect(rest.steps).toBe(3);
-    expect(rest.shape).toEqual({ ...shape, kind: 'lstm', lstmLayers: 2, attentionWeights: 'sparsemax' });
-    for (let i = 3; i < 6; i += 1) rest.step(task(i), 1e-2);
-    const saved = [whole, rest].map((trainer) => {
-      const path = fresh();
-      trainer.save(path, true);
-      return readFileSync(join(path, 'predictor.json'), 'utf8');
-    });
-    expect(saved[1]).toBe(saved[0]);
-  });
-
   it('refuses batches that do not fit, and changes nothing', () => {
     const trainer = trained({}, 1);
     const batch = task(1);

@@ -1,5 +1,4 @@
 // The expert store without weights, which replays use.
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ResidencyPlan, WeightlessStore } from '../../src/native/addon-types.js';
 import { addon, thrown } from './fixture.js';
@@ -26,25 +25,6 @@ const residents = (store: WeightlessStore) =>
 const visit = (store: WeightlessStore, ids: number[]) => store.visit(Uint32Array.from(ids));
 
 describe('the store without weights', () => {
-  it('loads on demand, evicts the least recently used, and reports the loads of each call', () => {
-    const store = openStore(2);
-    expect(store.startPass(null)).toBeNull();
-    const loads = [[0], [1], [0], [2]].map((ids) => visit(store, ids));
-    expect(loads.map((all) => all && [...all.demanded])).toEqual([[0], [1], null, [2]]);
-    expect(residents(store)).toEqual([0, 2]);
-  });
-
-  it('does not change the plan', () => {
-    const store = openStore(2);
-    store.startPass(planOf([], [0, 1]));
-    const plan = planOf([103, 9, 0, 0, 0, 0, 1, 5], [6, 0, 7], [103, 150, 0, 0, 0, 0, 1, 5], 100);
-    const given = structuredClone(plan);
-    store.startPass(plan);
-    visit(store, [1]);
-    expect(residents(store)).toEqual([0, 6]);
-    expect(plan).toEqual(given);
-  });
-
   it('makes a patient layer keep an expendable expert for those that it will release, once its loads fill the disk', () => {
     const evicted = (patient: boolean, needed: number[], loadsInFlight: number) => {
       const store = openStore(3, loadsInFlight);
@@ -67,28 +47,5 @@ describe('the store without weights', () => {
     expect(thrown(() => store.pin(all, true)).message).toMatch(/2 pinned experts do not fit: 2 slots/);
     expect(thrown(() => openStore(0)).message).toMatch(/"slots"/);
     expect(store.residency().visits).toBe(0);
-  });
-
-  it('keeps its slots, whatever the plans', () => {
-    const keys = fc.array(fc.nat(9), { minLength: EXPERTS, maxLength: EXPERTS });
-    const loads = fc.uniqueArray(fc.nat(EXPERTS - 1), { maxLength: 5 });
-    const ids = fc
-      .uniqueArray(fc.nat(EXPERTS - 1), { minLength: 1, maxLength: 3 })
-      .map((list) => list.sort((a, b) => a - b));
-    const passes = fc.array(fc.tuple(keys, keys, loads, fc.array(ids, { maxLength: 3 }), fc.nat(10)), {
-      maxLength: 12,
-    });
-    fc.assert(
-      fc.property(passes, fc.integer({ min: 1, max: EXPERTS }), (all, slots) => {
-        const store = openStore(slots);
-        for (const [before, after, prefetches, visits, expendable] of all) {
-          store.startPass(planOf(before, prefetches, after, expendable));
-          for (const needed of visits) {
-            visit(store, needed);
-            store.checkIntegrity();
-          }
-        }
-      }),
-    );
   });
 });

@@ -20,7 +20,7 @@ export function broken(
   return directory;
 }
 
-export function editJson(path: string, change: object): void {
+function editJson(path: string, change: object): void {
   writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...change }));
 }
 
@@ -34,7 +34,7 @@ export function networkOf(directory: string, stack: 'encoder' | 'decoder'): stri
 }
 
 /** Sets every weight to `value`, and updates the digest. */
-export function fillWeights(stack: string, value: number): void {
+function fillWeights(stack: string, value: number): void {
   const old = weightsIn(stack);
   const bytes = readFileSync(old);
   for (let at = 8 + Number(bytes.readBigUInt64LE()); at < bytes.length; at += 4)
@@ -46,7 +46,7 @@ export function fillWeights(stack: string, value: number): void {
 }
 
 /** Replaces a trained network by an untrained one. */
-export function replaceNetwork(stack: string, change: { hidden?: number; experts?: number }): void {
+function replaceNetwork(stack: string, change: { hidden?: number; experts?: number }): void {
   const addon = loadAddon();
   const old = JSON.parse(readFileSync(join(stack, 'predictor.json'), 'utf8'));
   const { layers, experts, hidden, causal, summary } = old;

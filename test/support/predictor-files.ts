@@ -1,12 +1,9 @@
 // Makes a small predictor of the bundled model and its trace with the real commands.
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { NetworkName } from '../../src/protocol/predictor-messages.js';
 import { MINI, REPO, type Sentence } from './server-process.js';
-
-const MAIN = join(REPO, 'dist/cli/main.js');
+import { outputOf } from './sida-process.js';
 
 export interface PredictorFiles {
   root: string;
@@ -17,16 +14,8 @@ export interface PredictorFiles {
   remove(): void;
 }
 
-function sida(...args: string[]): void {
-  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`sida ${args[0]} ended with ${status}:\n${stderr}`);
-}
-
 /** Traces the sentences and trains networks for three epochs, which gives some right predictions. */
-export function makePredictor(
-  sentences: readonly Sentence[],
-  networks: readonly NetworkName[] = ['lstm'],
-): PredictorFiles {
+export function makePredictor(sentences: readonly Sentence[]): PredictorFiles {
   const root = mkdtempSync(join(tmpdir(), 'sida-predictor-'));
   const [data, trace, predictor] = ['data.jsonl', 'trace', 'predictor'].map((name) => join(root, name)) as [
     string,
@@ -35,9 +24,9 @@ export function makePredictor(
   ];
   writeFileSync(data, sentences.map((sentence) => JSON.stringify(sentence)).join('\n'));
   const flags = ['--template', 'sst2 sentence: {text}', '--activations', 'f32', '--kv', 'f32'];
-  sida('trace', MINI, '--data', data, ...flags, '--out', trace, '--pack-dir', join(root, 'packs'));
+  outputOf('trace', MINI, '--data', data, ...flags, '--out', trace, '--pack-dir', join(root, 'packs'));
   const network = ['--hidden', '16', '--lr', '1e-2', '--batch', '16', '--epochs', '3', '--threads', '1'];
-  for (const kind of networks) sida('train', trace, '--out', predictor, '--network', kind, ...network);
+  outputOf('train', trace, '--out', predictor, ...network);
   return { root, trace, predictor, remove: () => rmSync(root, { recursive: true, force: true }) };
 }
 

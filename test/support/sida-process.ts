@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ExecFileOptions, execFile, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,6 +15,39 @@ export const EXACT_HALF = [
   ...['--memory-budget', '50%', '--activations', 'f32', '--kv', 'f32', '--sampling', 'greedy'],
 ] as const;
 
+const MAIN = join(DIST, 'cli/main.js');
+
+/** `sida COMMAND` until its end, which this process waits for. */
+export const sidaSync = (...args: string[]) =>
+  spawnSync(process.execPath, [MAIN, ...args], { encoding: 'utf8' });
+
+/** The output of a command that succeeds. */
+export function outputOf(...args: string[]): string {
+  const { status, stdout, stderr } = sidaSync(...args);
+  if (status !== 0) throw new Error(`sida ${args[0]} ended with ${status}:\n${stderr}`);
+  return stdout;
+}
+
+export interface Ended {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** `sida COMMAND` until its end. */
+export function ended(args: string[], options: ExecFileOptions = {}): Promise<Ended> {
+  return new Promise((resolve) => {
+    const own = { timeout: 60_000, encoding: 'utf8', ...options } as const;
+    execFile(process.execPath, [MAIN, ...args], own, (error, stdout, stderr) => {
+      resolve({
+        code: error === null ? 0 : Number(error.code),
+        stdout: String(stdout),
+        stderr: String(stderr),
+      });
+    });
+  });
+}
+
 /** `sida COMMAND` as a child process. */
 export class SidaProcess {
   readonly child: ChildProcess;
@@ -23,7 +56,7 @@ export class SidaProcess {
 
   /** `nodeArgs` are arguments of Node itself. */
   constructor(args: string[], onExit: () => void = () => undefined, nodeArgs: readonly string[] = []) {
-    const command = [...nodeArgs, join(REPO, 'dist/cli/main.js'), ...args];
+    const command = [...nodeArgs, MAIN, ...args];
     this.child = spawn(process.execPath, command, { cwd: REPO, stdio: ['ignore', 'pipe', 'pipe'] });
     for (const stream of [this.child.stdout!, this.child.stderr!]) {
       stream.on('data', (piece: Buffer) => {

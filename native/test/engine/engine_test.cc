@@ -77,8 +77,7 @@ Decoded decode(Engine& engine, const std::vector<std::vector<int32_t>>& prompts,
 }
 
 TEST_CASE("route ahead: the same logits at every budget and distance, with experts prefetched for later layers") {
-  for (const auto& [name, device] :
-       grid(std::vector<const char*>{"olmoe-tiny", "qwen3-moe-tiny", "deepseek-v3-tiny"}, devices())) {
+  for (const auto& [name, device] : grid(std::vector<const char*>{"olmoe-tiny", "deepseek-v3-tiny"}, devices())) {
     const bool cpu = device == DeviceKind::kCpu;
     if (emulated(device) && name != std::string("olmoe-tiny")) continue;
     const PackedFixture f(name);

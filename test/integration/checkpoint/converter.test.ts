@@ -185,11 +185,7 @@ describe('verification', () => {
       { dtype: 'int5' },
       /experts\.dtype: expected f32, bf16, bf16c, int8, int4, mxfp4, q8_0, .*, found "int5"/,
     ],
-    ['experts', { dtype: 8 }, /experts\.dtype: expected .*, found 8/],
-    ['experts', { group: 0 }, /experts\.group: expected 32, 64, 128, found 0/],
     ['experts', { group: 7 }, /experts\.group: .* found 7/],
-    ['experts', { group: 1e9 }, /experts\.group: .* found 1000000000/],
-    ['experts', { group: '64' }, /experts\.group: .* found "64"/],
     ['experts', { group: undefined }, /experts\.group: .* found none/],
     ['experts', { dtype: 'int8' }, /experts\.group: expected none beside int8, found 64/],
     [
@@ -258,9 +254,7 @@ describe('first use', () => {
     for (const formats of [
       { experts: 'auto' },
       { experts: 'auto', dense: 'int8' },
-      { experts: 'int8' },
       { experts: { dtype: 'int4', group: 32 } },
-      { experts: 'int4', dense: 'bf16' },
     ] as const) {
       names.push(
         basename((await preparePack({ ...options, ...formats })).pack).replace(
@@ -269,7 +263,7 @@ describe('first use', () => {
         ),
       );
     }
-    const types = ['bf16', 'bf16-dense-int8', 'int8', 'int4-g32', 'int4-g64'];
+    const types = ['bf16', 'bf16-dense-int8', 'int4-g32'];
     expect(names).toEqual(types.map((type) => `switch-mini-${type}`));
   });
 

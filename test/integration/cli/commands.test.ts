@@ -1,5 +1,4 @@
 // Runs the built command line as a process and checks its output and exit code.
-import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,26 +6,13 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { isKey } from '../../../src/access/api-key.js';
 import { MOST_KEYS, parseKeyFile } from '../../../src/access/key-file.js';
+import { ended, REPO } from '../../support/sida-process.js';
 
-const REPO = join(import.meta.dirname, '..', '..', '..');
 const MINI = join(REPO, 'models', 'switch-mini');
 const folder = mkdtempSync(join(tmpdir(), 'sida-cli-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-interface Ended {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-function sida(...args: string[]): Promise<Ended> {
-  return new Promise((resolve) => {
-    const main = join(REPO, 'dist', 'cli', 'main.js');
-    execFile(process.execPath, [main, ...args], { timeout: 60_000 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-  });
-}
+const sida = (...args: string[]) => ended(args);
 
 describe('sida', () => {
   it('prints its version, and help with examples', async () => {
@@ -35,30 +21,15 @@ describe('sida', () => {
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
       stderr: '',
     });
-    for (const command of [
-      'serve',
-      'experts',
-      'ask',
-      'chat',
-      'convert',
-      'plan',
-      'trace',
-      'train',
-      'eval',
-      'doctor',
-    ]) {
-      const { code, stdout } = await sida(command, '--help');
-      expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
-    }
+    const { code, stdout } = await sida('serve', '--help');
+    expect([code, stdout]).toEqual([0, expect.stringContaining('Examples:\n  sida serve')]);
     const { stdout: version } = await sida('--version');
     for (const spelling of ['version', '-v']) expect((await sida(spelling)).stdout).toBe(version);
   });
 
   it.each([
     [['help', 'serv'], "unknown command 'serv'", 'serve'],
-    [['paln', '--help'], "unknown command 'paln'", 'plan'],
     [['serve', '--keys', 'x'], "unknown option '--keys'", '--api-keys'],
-    [['serve', '--prot', '1'], "unknown option '--prot'", '--port'],
   ])('suggests what was meant by %j', async (args, fault, meant) => {
     const { stderr } = await sida(...args);
     expect(stderr.split('\n').slice(0, 2)).toEqual([`error: ${fault}`, `(Did you mean ${meant}?)`]);
@@ -69,12 +40,10 @@ describe('sida', () => {
       ['--share', '3/2'],
       'Expected the "--share" option to be a number and a count of shares, up to 64, such as 1/2',
     ],
-    [['--share', '1/2', '--listen', '7500'], 'Expected the "--listen" option to be a host and a port'],
     [
       ['--share', '1/2', '--listen', '0.0.0.0:0'],
       'there is no key: set SIDA_PEER_KEY here and on the servers',
     ],
-    [['--share', '1/2', '--memory-budget', '50%'], 'so a size is right, such as 12GiB'],
     [['--share', '1/2', '--memory-budget', '64KiB'], 'bytes that this share needs'],
   ])('experts %j is refused with what is right', async (flags, message) => {
     const { code, stderr } = await sida('experts', MINI, ...flags, '--pack-dir', join(folder, 'packs'));
@@ -98,7 +67,6 @@ describe('sida', () => {
   it.each([
     [['serve', MINI, '--port', '0', '--pack-dir', join(folder, 'no-packs')]],
     [['ask', join(REPO, 'models/olmoe-mini'), 'Hello', '--pack-dir', join(folder, 'no-packs')]],
-    [['plan', MINI]],
   ])('tells the smallest budget that works, before the model is read: %j', async (args) => {
     const { code, stdout, stderr } = await sida(...args, '--memory-budget', '5MiB');
     expect(code).toBe(2);
@@ -122,29 +90,12 @@ describe('sida', () => {
 
   it.each([
     [['bogus']],
-    [['bogus', '--help']],
-    [['help', 'serv']],
-    [['serve', '--keys', 'x']],
     [['serve', '--model', MINI, '--api-keys', join(folder, 'none')]],
-    [['ask']],
     [['ask', MINI, '']],
-    [['serve', '--bogus']],
-    [['serve']],
     [['serve', '--model', MINI, '--port', 'x']],
-    [['serve', '--model', MINI, '--host', '0.0.0.0']],
-    [['serve', '--model', MINI, '--device', 'gpu']],
-    [['serve', '--model', MINI, '--no-worker']],
-    [['serve', '--model', MINI, '--redis', 'http://127.0.0.1']],
     [['worker', '--model', MINI]],
-    [['convert', MINI]],
-    [['convert', MINI, '--out', 'x', '--experts', 'int3']],
-    [['convert', MINI, '--out', 'x', '--experts', 'int4', '--group', '48']],
     [['convert', MINI, '--out', 'x', '--experts', 'int8', '--group', '64']],
-    [['convert', MINI, '--out', 'x', '--dense', 'int4']],
-    [['plan', MINI, '--group', '32']],
-    [['plan', MINI, '--memory-budget', 'lots']],
     [['eval', MINI]],
-    [['eval', '--data', 'x.jsonl']],
     [['bench', '--bogus']],
   ])('exits 2 on wrong usage: %j', async (args) => {
     const { code, stdout, stderr } = await sida(...args);
@@ -153,7 +104,7 @@ describe('sida', () => {
     expect(stderr.length).toBeGreaterThan(20);
   });
 
-  it.each([[['serve', '--port', '0', '--model']], [['plan']], [['convert', '--out', join(folder, 'none')]]])(
+  it.each([[['serve', '--port', '0', '--model']], [['convert', '--out', join(folder, 'none')]]])(
     'exits 4 on a bad checkpoint: %j',
     async (args) => {
       writeFileSync(join(folder, 'config.json'), '{"model_type":"switch_transformers","d_model":"wide"}');
@@ -308,7 +259,7 @@ describe('sida plan --routing predicted', () => {
     expect(predicted.workspace).toBeGreaterThan(exact.workspace);
   });
 
-  it.each(['0', '65', '1.5', 'x'])('refuses a --routing-k of %s', async (k) => {
+  it.each(['65'])('refuses a --routing-k of %s', async (k) => {
     const { code, stderr } = await sida('plan', MINI, '--routing-k', k);
     expect([code, stderr]).toEqual([2, expect.stringContaining('whole number from 1 to 64')]);
   });
@@ -434,8 +385,6 @@ describe('sida key new', () => {
   });
 
   it.each([
-    [['key', 'new'], /--name/],
-    [['key', 'new', '--name', 'a b'], /expected a name of 1 to 64/],
     [['key', 'new', '--name', 'anyone'], /has a meaning of its own/],
     [['key', 'new', '--name', 'ci', '--scopes', 'root'], /out of infer, admin, metrics/],
   ])('refuses %j', async (args, message) => {

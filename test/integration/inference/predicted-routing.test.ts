@@ -82,16 +82,6 @@ describe('a server with --routing predicted', () => {
     expect(alone.body.data[0].scores).toEqual(first[1].labels[0]);
   });
 
-  it('keeps the routers off the device', async () => {
-    const options = ['--predictor', 'none', '--routing-k', '3'];
-    const exact = await ServerProcess.start([...SERVER, ...options]);
-    const smallest = async (each: ServerProcess) =>
-      (await each.get('/admin/budget')).body.device.smallest_bytes as number;
-    // 4 MoE layers of (64 experts, 128) f32.
-    expect((await smallest(exact)) - (await smallest(server))).toBe(4 * 64 * 128 * 4);
-    await exact.stop();
-  });
-
   it('refuses exact routing and a k above its --routing-k', async () => {
     const exact = await ask(server, { routing: 'exact' });
     expect([exact.status, exact.body.error.param]).toEqual([422, 'routing']);

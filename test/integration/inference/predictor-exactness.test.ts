@@ -34,7 +34,7 @@ async function answersOf(server: ServerProcess): Promise<Answers> {
 }
 
 beforeAll(async () => {
-  files = makePredictor(sentences, ['lstm', 'attention']);
+  files = makePredictor(sentences);
   const server = await ServerProcess.start([...SERVER, '--memory-budget', '100%', '--predictor', 'none']);
   reference = await answersOf(server);
   expect(await server.stop()).toBe(0);
@@ -43,10 +43,8 @@ beforeAll(async () => {
 afterAll(() => files.remove());
 
 const rows = [
-  ['none', 'farthest-next-use', '4'],
   ['token', 'lru', '1'],
   ['lstm', 'farthest-next-use', '4'],
-  ['attention', 'farthest-next-use', '4'],
   ['replay', 'farthest-next-use', '4'],
   ['shuffled', 'lru', '1'],
 ] as const;
@@ -54,13 +52,13 @@ const rows = [
 describe.each(rows)('predictor %s, policy %s, queued batches %s', (kind, policy, queued) => {
   let server: ServerProcess;
   beforeAll(async () => {
-    const directory = { none: 'none', replay: files.trace }[kind as string] ?? files.predictor;
+    const directory = kind === 'replay' ? files.trace : files.predictor;
     const options = ['--predictor', directory, '--policy', policy, '--queued-batches', queued];
     const flags = [...SERVER, '--memory-budget', '25%', ...options];
     server =
       kind === 'replay' || kind === 'shuffled'
         ? await withTables(kind, () => ServerProcess.start(flags))
-        : await ServerProcess.start([...flags, ...(kind === 'none' ? [] : ['--hash-function', kind])]);
+        : await ServerProcess.start([...flags, '--hash-function', kind]);
   });
   afterAll(async () => {
     expect(await server.stop()).toBe(0);
@@ -76,8 +74,7 @@ describe.each(rows)('predictor %s, policy %s, queued batches %s', (kind, policy,
     const metric = await metricsOf(server);
     const routings = metric('sida_predictor_routings_total');
     const tables = metric('sida_hash_tables_total{state="ready"}');
-    if (kind === 'none') expect([routings, tables]).toEqual([0, 0]);
-    else expect([routings > 0, tables > 0]).toEqual([true, true]);
+    expect([routings > 0, tables > 0]).toEqual([true, true]);
     const hits = metric('sida_predictor_hits_total{top="1"}');
     if (kind === 'replay') expect(hits).toBe(routings);
     else if (kind === 'shuffled') expect(hits).toBeLessThan(routings / 2);

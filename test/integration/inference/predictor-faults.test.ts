@@ -4,13 +4,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   broken,
-  editJson,
-  fillWeights,
   makeOverflow,
   makeSlow,
   makeSure,
   networkOf,
-  replaceNetwork,
   weightsIn,
 } from '../../support/broken-predictors.js';
 import { makePredictor, type PredictorFiles, withTables } from '../../support/predictor-files.js';
@@ -61,45 +58,21 @@ const emptyDirectory = (directory: string) => {
 };
 
 it('refuses to start with a predictor whose path does not exist', async () => {
-  for (const command of ['serve', 'worker']) {
-    const redis = command === 'worker' ? ['--redis', 'redis://127.0.0.1:1'] : [];
-    const sida = new SidaProcess([command, ...SERVER, '--predictor', join(files.root, 'nowhere'), ...redis]);
-    expect(await sida.exit).toBe(2);
-    expect(sida.output).toMatch(
-      /^sida: The "--predictor" option names ".*nowhere", which does not exist: .*\n$/,
-    );
-  }
+  const sida = new SidaProcess(['serve', ...SERVER, '--predictor', join(files.root, 'nowhere')]);
+  expect(await sida.exit).toBe(2);
+  expect(sida.output).toMatch(
+    /^sida: The "--predictor" option names ".*nowhere", which does not exist: .*\n$/,
+  );
 });
 
 describe('a predictor that cannot be opened', () => {
   it.each<[string, () => string, RegExp]>([
     ['is empty', () => broken(files, 'empty', emptyDirectory), /empty.* fetched on demand/],
     [
-      'was made for another number of experts',
-      () =>
-        broken(files, 'experts', (directory) =>
-          editJson(join(directory, 'sida-predictor.json'), { experts: 32 }),
-        ),
-      /made for 32 experts a layer, the model has 64\. Experts are fetched on demand/,
-    ],
-    [
-      'has a network for another number of experts',
-      () =>
-        broken(files, 'network', (directory) =>
-          replaceNetwork(networkOf(directory, 'encoder'), { experts: 32 }),
-        ),
-      /experts is 32, the model's encoder has 64\. Experts are fetched/,
-    ],
-    [
       'is cut short',
       () =>
         broken(files, 'cut', (directory) => truncateSync(weightsIn(networkOf(directory, 'encoder')), 3000)),
       /predictor-.*safetensors.*Experts are fetched/,
-    ],
-    [
-      'has weights that are not numbers',
-      () => broken(files, 'nan', (directory) => fillWeights(networkOf(directory, 'encoder'), Number.NaN)),
-      /expected a finite number.*Experts are fetched/,
     ],
   ])('because it %s: the server runs, logs why and reports 0 in its metrics', async (_, make, reason) => {
     await serve(make(), ServerProcess.start, async (server) => {

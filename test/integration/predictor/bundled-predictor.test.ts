@@ -1,4 +1,5 @@
-// The models of `npm start` find the predictors in their own directories without any option.
+// The models of `npm start` find the predictors in their own directories without any option. defaults.test.ts has that
+// of olmoe-mini.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -22,15 +23,6 @@ describe.each(BUNDLED)('the predictor of %s', (model) => {
     expect(manifest.default).toBe('lstm');
     expect(Object.keys(manifest.heldOut).sort()).toEqual(['attention', 'lstm', 'token']);
   });
-});
-
-it('that of olmoe-mini is in use by default', async () => {
-  const server = await ServerProcess.start(['--model', directoryOf('olmoe-mini'), '--memory-budget', '25%']);
-  try {
-    expect((await metricsOf(server))('sida_predictor_up{function="lstm"}')).toBe(1);
-  } finally {
-    expect(await server.stop()).toBe(0);
-  }
 });
 
 it('that of switch-words is in use by default, and reaches the hit rates of its card on words that it did not see', async () => {

@@ -1,5 +1,4 @@
 // `sida trace`, `train` and `eval` with a decoder-only model whose routers choose four experts per token.
-import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +10,7 @@ import { readMeta, readTrace } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { withTables } from '../../support/predictor-files.js';
 import { REPO, sst2 } from '../../support/server-process.js';
+import { outputOf } from '../../support/sida-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-decoder-only-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -20,14 +20,6 @@ const LAYERS = ['decoder.0', 'decoder.1', 'decoder.2'];
 const PACKS = ['--pack-dir', at('packs'), '--threads', '1'];
 const TEMPLATE = ['--template', '{text}'];
 const END = 2;
-
-function sida(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], {
-    encoding: 'utf8',
-  });
-  expect(status, stderr).toBe(0);
-  return stdout;
-}
 
 beforeAll(() => {
   cpSync(join(REPO, 'test/fixtures/olmoe-tiny'), MODEL, { recursive: true });
@@ -43,11 +35,11 @@ beforeAll(() => {
       .map(({ text }) => text)
       .join('\n'),
   );
-  sida(
+  outputOf(
     ...['trace', MODEL, '--data', at('data.jsonl'), ...TEMPLATE, '--out', at('trace'), ...PACKS],
     ...['--top', '3', '--max-new-tokens', '5'],
   );
-  sida(
+  outputOf(
     ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2'],
     ...['--epochs', '10', '--batch', '16', '--threads', '1'],
   );
@@ -168,7 +160,8 @@ describe('a predictor', () => {
 });
 
 describe('sida eval', () => {
-  const report = (...args: string[]) => JSON.parse(sida('eval', MODEL, ...PACKS, ...args, '--json')).sources;
+  const report = (...args: string[]) =>
+    JSON.parse(outputOf('eval', MODEL, ...PACKS, ...args, '--json')).sources;
 
   it('measures the perplexity of a text in windows, with 4 and 8 experts per token', () => {
     const [source] = report('--predictor', at('p'), '--text', at('text.txt'));
@@ -180,7 +173,7 @@ describe('sida eval', () => {
       [4, 0],
       [8, 0],
     ]);
-    const table = sida(
+    const table = outputOf(
       'eval',
       MODEL,
       ...PACKS,

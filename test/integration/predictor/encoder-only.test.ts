@@ -1,5 +1,4 @@
 // An encoder alone: it embeds, refuses everything else, and is predicted by tables of whole inputs.
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +6,7 @@ import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { oracleFixture } from '../../support/oracle-fixture.js';
 import { metricsOf, REPO, ServerProcess } from '../../support/server-process.js';
+import { outputOf, sidaSync } from '../../support/sida-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-encoder-only-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -32,85 +32,19 @@ const textOf = (line: number) =>
     (_, i) => WORDS[(line * 5 + i * (1 + (line % 4))) % WORDS.length],
   ).join(' ');
 
-function sida(...args: string[]) {
-  return spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], { encoding: 'utf8' });
+const INPUT = [textOf(3), textOf(7), textOf(11)];
+
+/** Without a predictor. */
+let plain: unknown;
+
+async function embeddings(server: ServerProcess) {
+  const { status, body } = await server.post('/v1/embeddings', { input: INPUT, include: ['experts'] });
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.data;
 }
-
-function succeeds(...args: string[]): string {
-  const { status, stdout, stderr } = sida(...args);
-  expect(status, stderr).toBe(0);
-  return stdout;
-}
-
-beforeAll(() => {
-  const lines = Array.from({ length: 160 }, (_, line) =>
-    JSON.stringify({ text: textOf(line), label: 'ab'[line % 2] }),
-  );
-  writeFileSync(at('train.jsonl'), lines.slice(0, 140).join('\n'));
-  writeFileSync(at('test.jsonl'), lines.slice(140).join('\n'));
-  succeeds(
-    ...['trace', MODEL, '--data', at('train.jsonl'), '--template', '{text}', '--out', at('trace'), ...PACKS],
-  );
-  succeeds(
-    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2', '--epochs', '8'],
-    ...['--batch', '16', '--threads', '1'],
-  );
-});
-
-describe('a predictor of an encoder alone', () => {
-  it('names experts of whole inputs better than chance, and eval refuses what needs logits', () => {
-    const report = JSON.parse(
-      succeeds(
-        ...['eval', MODEL, '--predictor', at('p'), '--data', at('test.jsonl'), '--template', '{text}'],
-        ...['--json', ...PACKS],
-      ),
-    );
-    const { layers, perplexity, labels } = report.sources[0];
-    expect([perplexity, labels, layers.map(({ layer }: { layer: string }) => layer)]).toEqual([
-      ...[null, null, ['encoder.1', 'encoder.3']],
-    ]);
-    // Of 8 experts, the 2 that it names first.
-    for (const { tokens, functions } of layers) {
-      expect(tokens).toBeGreaterThan(50);
-      expect(functions.lstm.hits[0]).toBeGreaterThan(0.4);
-    }
-    for (const asked of [
-      ['--text', at('test.jsonl')],
-      ['--data', at('test.jsonl'), '--template', '{text}', '--labels', 'a,b'],
-    ]) {
-      const { status, stderr } = sida('eval', MODEL, '--predictor', at('p'), ...asked, ...PACKS);
-      expect(status).not.toBe(0);
-      expect(stderr).toContain('embeds only');
-    }
-  });
-
-  it('serves: experts come before their layers need them, and answers stay the same', async () => {
-    const found = [];
-    const input = [textOf(3), textOf(7), textOf(11)];
-    for (const predictor of [[], ['--predictor', at('p')]]) {
-      const flags = ['--model', MODEL, '--memory-budget', '40%', ...predictor, ...PACKS];
-      const server = await ServerProcess.start(flags);
-      const { status, body } = await server.post('/v1/embeddings', { input, include: ['experts'] });
-      expect(status, JSON.stringify(body)).toBe(200);
-      found.push(body.data);
-      if (predictor.length > 0) {
-        const predicted = await server.post('/v1/embeddings', { input, routing: 'predicted', routing_k: 2 });
-        expect(predicted.status, JSON.stringify(predicted.body)).toBe(200);
-        expect(predicted.body.data).not.toEqual(body.data);
-        // A table that is late on a busy machine counts nothing.
-        await server.until(async () => {
-          await server.post('/v1/embeddings', { input });
-          return (await metricsOf(server))('sida_predictor_routings_total') > 0;
-        });
-      }
-      await server.stop();
-    }
-    expect(found[1]).toEqual(found[0]);
-  });
-});
 
 it('says what it can do, and refuses everything that needs a decoder', async () => {
-  const server = await ServerProcess.start(['--model', MODEL, ...PACKS]);
+  const server = await ServerProcess.start(['--model', MODEL, '--memory-budget', '40%', ...PACKS]);
   const listed = (await server.get('/v1/models')).body.data[0];
   expect(listed).toMatchObject({
     kind: 'encoder-only',
@@ -139,7 +73,69 @@ it('says what it can do, and refuses everything that needs a decoder', async () 
   const word = model.vocab.findIndex(([piece]: [string]) => piece === '▁film');
   const tokens = await server.post('/v1/tokenize', { input: 'film' });
   expect(tokens.body.data[0].ids).toEqual([0, word, 2]);
+  plain = await embeddings(server);
   await server.stop();
+});
+
+beforeAll(() => {
+  const lines = Array.from({ length: 160 }, (_, line) =>
+    JSON.stringify({ text: textOf(line), label: 'ab'[line % 2] }),
+  );
+  writeFileSync(at('train.jsonl'), lines.slice(0, 140).join('\n'));
+  writeFileSync(at('test.jsonl'), lines.slice(140).join('\n'));
+  outputOf(
+    ...['trace', MODEL, '--data', at('train.jsonl'), '--template', '{text}', '--out', at('trace'), ...PACKS],
+  );
+  outputOf(
+    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2', '--epochs', '8'],
+    ...['--batch', '16', '--threads', '1'],
+  );
+});
+
+describe('a predictor of an encoder alone', () => {
+  it('names experts of whole inputs better than chance, and eval refuses what needs logits', () => {
+    const report = JSON.parse(
+      outputOf(
+        ...['eval', MODEL, '--predictor', at('p'), '--data', at('test.jsonl'), '--template', '{text}'],
+        ...['--json', ...PACKS],
+      ),
+    );
+    const { layers, perplexity, labels } = report.sources[0];
+    expect([perplexity, labels, layers.map(({ layer }: { layer: string }) => layer)]).toEqual([
+      ...[null, null, ['encoder.1', 'encoder.3']],
+    ]);
+    // Of 8 experts, the 2 that it names first.
+    for (const { tokens, functions } of layers) {
+      expect(tokens).toBeGreaterThan(50);
+      expect(functions.lstm.hits[0]).toBeGreaterThan(0.4);
+    }
+    for (const asked of [
+      ['--text', at('test.jsonl')],
+      ['--data', at('test.jsonl'), '--template', '{text}', '--labels', 'a,b'],
+    ]) {
+      const { status, stderr } = sidaSync('eval', MODEL, '--predictor', at('p'), ...asked, ...PACKS);
+      expect(status).not.toBe(0);
+      expect(stderr).toContain('embeds only');
+    }
+  });
+
+  it('serves: experts come before their layers need them, and answers stay the same', async () => {
+    const server = await ServerProcess.start([
+      ...['--model', MODEL, '--memory-budget', '40%', '--predictor', at('p'), ...PACKS],
+    ]);
+    const exact = await embeddings(server);
+    expect(exact).toEqual(plain);
+    const input = INPUT;
+    const predicted = await server.post('/v1/embeddings', { input, routing: 'predicted', routing_k: 2 });
+    expect(predicted.status, JSON.stringify(predicted.body)).toBe(200);
+    expect(predicted.body.data).not.toEqual(exact);
+    // A table that is late on a busy machine counts nothing.
+    await server.until(async () => {
+      await server.post('/v1/embeddings', { input });
+      return (await metricsOf(server))('sida_predictor_routings_total') > 0;
+    });
+    await server.stop();
+  });
 });
 
 it('a GGUF file embeds texts by its own tokenizer', async () => {

@@ -1,6 +1,5 @@
-// `sida trace`, `train`, `eval` and `serve --predictor` over each kind of stack: encoder and decoder, a decoder whose
-// dense and MoE layers alternate, and a decoder that begins with dense layers.
-import { spawnSync } from 'node:child_process';
+// `sida trace`, `train`, `eval` and `serve --predictor` where dense and MoE layers alternate, and where a stack begins
+// with dense layers. eval.test.ts and train.test.ts have an encoder and a decoder.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,8 +8,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readMeta } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { oracleFixture } from '../../support/oracle-fixture.js';
-import { withTables } from '../../support/predictor-files.js';
-import { metricsOf, REPO, ServerProcess, sst2 } from '../../support/server-process.js';
+import { metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+import { outputOf } from '../../support/sida-process.js';
 
 interface Kind {
   what: string;
@@ -28,14 +27,6 @@ interface Kind {
 }
 
 const KINDS: Kind[] = [
-  {
-    what: 'encoder and decoder',
-    fixture: 'switch-tiny',
-    stacks: ['encoder', 'decoder'],
-    layers: ['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3'],
-    ...{ experts: 8, topK: 1, end: 1, hits: ['hits_top1', 'hits_top3'], tops: [1, 3] },
-    decoded: ['--labels', 'a,b'],
-  },
   {
     what: 'every other layer of a decoder dense',
     fixture: 'qwen2-moe-tiny',
@@ -68,23 +59,6 @@ const texts = () =>
 
 const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** What `make` gives at the first call. */
-function lazily<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
-  return () => {
-    made ??= make();
-    return made;
-  };
-}
-
-function sida(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], {
-    encoding: 'utf8',
-  });
-  expect(status, stderr).toBe(0);
-  return stdout;
-}
-
 for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, decoded } of KINDS) {
   const directory = oracleFixture(fixture);
   const model = at(fixture);
@@ -99,9 +73,9 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       writeFileSync(join(model, 'tokenizer.json'), JSON.stringify(byteTokenizer(end)));
       const rows = texts().map((text, i) => JSON.stringify({ text, label: 'ab'[i % 2] }));
       writeFileSync(at('data.jsonl'), rows.join('\n'));
-      sida('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5', '--kv', 'f32');
+      outputOf('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5', '--kv', 'f32');
       const network = ['--hidden', '32', '--lr', '1e-2', '--batch', '16', '--epochs', '6', '--threads', '1'];
-      sida('train', trace, '--out', predictor, ...network);
+      outputOf('train', trace, '--out', predictor, ...network);
     });
 
     it('traces the MoE layers alone, under their numbers in the stack', async () => {
@@ -117,13 +91,13 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       }
     });
 
-    it.each(['lstm', 'token'])('evaluates %s', (kind) => {
-      const args = ['--predictor', predictor, '--hash-function', kind, '--limit', '20'];
-      const report = JSON.parse(sida('eval', model, ...packs, ...args, ...data, ...decoded, '--json'));
+    it('evaluates', () => {
+      const args = ['--predictor', predictor, '--limit', '20'];
+      const report = JSON.parse(outputOf('eval', model, ...packs, ...args, ...data, ...decoded, '--json'));
       const [source] = report.sources;
       expect(source.layers.map(({ layer }: { layer: string }) => layer)).toEqual(layers);
       const hitsOf = (rank: number) =>
-        mean(source.layers.map(({ functions }: Evaluated) => functions[kind]!.hits[rank]!));
+        mean(source.layers.map(({ functions }: Evaluated) => functions.lstm!.hits[rank]!));
       expect(hitsOf(0)).toBeGreaterThan(topK / experts);
       expect(hitsOf(1)).toBeGreaterThanOrEqual(hitsOf(0));
     });
@@ -150,45 +124,28 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       }
       return answers;
     };
-    const without = lazily(async () => {
-      const server = await serve('none');
+    it('serves the same tokens as without a predictor, and counts its hits', async () => {
+      const plain = await serve('none');
+      const expected = await completions(plain);
+      await plain.stop();
+      const server = await serve(predictor);
       const answers = await completions(server);
-      await server.stop();
-      return answers;
-    });
-
-    it.each(['lstm', 'token'])(
-      'serves the same tokens with %s as without, and counts its hits',
-      async (kind) => {
-        const expected = await without();
-        const server = await serve(predictor, '--hash-function', kind);
-        const answers = await completions(server);
-        expect(answers.map(({ choices }) => choices)).toEqual(expected.map(({ choices }) => choices));
-        const [predicted, narrow, wide] = ['predicted', ...hits].map((field) =>
-          answers.reduce((sum, { experts: cost }) => sum + cost[field], 0),
-        ) as [number, number, number];
-        expect(narrow / predicted).toBeGreaterThan(topK / experts);
-        expect(narrow / predicted).toBeLessThanOrEqual(1);
-        expect(wide).toBeGreaterThanOrEqual(narrow);
-        // Every answer said what it cost, so the sums over answers become those of the server.
-        await server.until(async () => {
-          const metric = await metricsOf(server);
-          const own = tops.map((top) => metric(`sida_predictor_hits_total{top="${top}"}`));
-          return isDeepStrictEqual(
-            [metric('sida_predictor_routings_total'), ...own],
-            [predicted, narrow, wide],
-          );
-        });
-        await server.stop();
-      },
-    );
-
-    it('finds every expert with recorded routing', async () => {
-      const server = await withTables('replay', () => serve(trace));
-      for (const { experts: cost } of await completions(server)) {
-        expect(cost.predicted).toBeGreaterThan(0);
-        expect(cost[hits[0]]).toBe(cost.predicted);
-      }
+      expect(answers.map(({ choices }) => choices)).toEqual(expected.map(({ choices }) => choices));
+      const [predicted, narrow, wide] = ['predicted', ...hits].map((field) =>
+        answers.reduce((sum, { experts: cost }) => sum + cost[field], 0),
+      ) as [number, number, number];
+      expect(narrow / predicted).toBeGreaterThan(topK / experts);
+      expect(narrow / predicted).toBeLessThanOrEqual(1);
+      expect(wide).toBeGreaterThanOrEqual(narrow);
+      // Every answer said what it cost, so the sums over answers become those of the server.
+      await server.until(async () => {
+        const metric = await metricsOf(server);
+        const own = tops.map((top) => metric(`sida_predictor_hits_total{top="${top}"}`));
+        return isDeepStrictEqual(
+          [metric('sida_predictor_routings_total'), ...own],
+          [predicted, narrow, wide],
+        );
+      });
       await server.stop();
     });
   });

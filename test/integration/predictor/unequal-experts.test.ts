@@ -1,5 +1,4 @@
 // PR-MoE, from checkpoint to answer: a model whose layers have 2, 8 and 4 experts is traced, predicted and served.
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +8,8 @@ import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { namedExperts } from '../../../src/predictor/hash-function.js';
 import { openPredictor } from '../../../src/predictor/predictor-directory.js';
 import { readMeta, readTrace } from '../../../src/trace/trace-file.js';
-import { metricsOf, REPO, ServerProcess, sst2 } from '../../support/server-process.js';
+import { metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+import { outputOf } from '../../support/sida-process.js';
 import { writeUnequal } from '../../support/tiny-checkpoint.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-unequal-'));
@@ -18,14 +18,6 @@ const at = (name: string) => join(root, name);
 const PACKS = ['--pack-dir', at('packs')];
 const COUNTS = [2, 8, 4];
 
-function sida(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], {
-    encoding: 'utf8',
-  });
-  expect(status, stderr).toBe(0);
-  return stdout;
-}
-
 const texts = sst2()
   .slice(0, 200)
   .map(({ text }, i) => text.slice(0, 20 + (i % 9)));
@@ -33,11 +25,11 @@ const texts = sst2()
 beforeAll(() => {
   writeUnequal(at('model'));
   writeFileSync(at('data.jsonl'), texts.map((text) => JSON.stringify({ text })).join('\n'));
-  sida(
+  outputOf(
     ...['trace', at('model'), '--data', at('data.jsonl'), '--template', '{text}', '--out', at('trace')],
     ...[...PACKS, '--threads', '1', '--max-new-tokens', '5'],
   );
-  sida(
+  outputOf(
     ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2'],
     ...['--epochs', '10', '--batch', '16', '--threads', '1'],
   );
@@ -95,11 +87,12 @@ it.each([
   ['predicted', ['--routing', 'predicted']],
 ])('answers with the same bits at three budgets, with tables, and %s routing', async (_, flags) => {
   const expected: unknown[] = [];
-  for (const budget of ['100%', '50%', '1%']) {
-    const predictor = ['--predictor', at('p'), '--max-batch-tokens', '64', '--threads', '1'];
-    const server = await ServerProcess.start([
-      ...['--model', at('model'), ...predictor, ...flags, '--memory-budget', budget],
-    ]);
+  const predictor = ['--predictor', at('p'), '--max-batch-tokens', '64', '--threads', '1'];
+  const server = await ServerProcess.start([
+    ...['--model', at('model'), ...predictor, ...flags, '--memory-budget', '100%'],
+  ]);
+  for (const budget of ['100%', '50%', 'smallest']) {
+    await server.setBudget(budget);
     const answers = [];
     for (const prompt of texts.slice(0, 12)) {
       const { status, body } = await server.post('/v1/completions', { prompt, max_tokens: 6, logprobs: 2 });
@@ -113,17 +106,17 @@ it.each([
     expect((await server.get('/v1/models')).body.data[0].experts_per_layer).toEqual(COUNTS);
     const tables = (await metricsOf(server))('sida_hash_tables_total{state="ready"}');
     if (budget !== '100%') expect(tables).toBeGreaterThan(0);
-    expect(await server.stop()).toBe(0);
   }
+  expect(await server.stop()).toBe(0);
 });
 
 it('is planned and packed with the number of experts of each layer', () => {
-  const plan = sida('plan', at('model'));
+  const plan = outputOf('plan', at('model'));
   expect(plan).toContain('3 of them MoE with 2 to 8 experts, 1 for a token');
   expect(plan).toMatch(/^experts encoder\.1 .* 2 experts$/m);
   expect(plan).toMatch(/^experts encoder\.3 .* 8 experts$/m);
-  sida('convert', at('model'), '--out', at('pack'));
+  outputOf('convert', at('model'), '--out', at('pack'));
   const { experts } = JSON.parse(readFileSync(join(at('pack'), 'manifest.json'), 'utf8'));
   expect(experts.experts_per_layer).toEqual(COUNTS);
-  expect(sida('plan', at('pack'))).toMatch(/^experts decoder\.1 .* 4 experts$/m);
+  expect(outputOf('plan', at('pack'))).toMatch(/^experts decoder\.1 .* 4 experts$/m);
 });

@@ -1,17 +1,14 @@
-// Embeddings of models with an encoder and a decoder, and with one of them.
+// Embeddings of models with an encoder and a decoder, and with a decoder. encoder-only.test.ts has an encoder alone.
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { oracleFixture } from '../../support/oracle-fixture.js';
 import { MINI, REPO, ServerProcess } from '../../support/server-process.js';
 
 const OLMOE = join(REPO, 'test/fixtures/olmoe-tiny');
-const NOMIC = oracleFixture('nomic-bert-tiny');
 const ids = (length: number, from: number) => Array.from({ length }, (_, i) => from + ((i * 7) % 90));
 
 describe.each([
   ['an encoder-decoder model', MINI, ['a fine film', 'a dull and rather long film about films'], 128],
   ['a decoder-only model', OLMOE, [ids(5, 10), ids(70, 20)], 64],
-  ['an encoder alone', NOMIC, ['the film', 'search document: a film was the query, the document'], 64],
 ])('embeddings of %s', (_, model, input, width) => {
   it('are the same at every budget, alone, together, and in chunks of any length', async () => {
     const found: number[][][] = [];

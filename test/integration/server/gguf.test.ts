@@ -59,20 +59,10 @@ async function answersNow(server: ServerProcess): Promise<unknown[]> {
   return answers;
 }
 
-const IN = (experts: string, dense: string) => ['--experts', experts, '--dense', dense];
-
 describe('a GGUF file', () => {
-  it.each([
-    ['olmoe.gguf', 'olmoe', []],
-    ['olmoe.bf16.gguf', 'olmoe', IN('bf16', 'bf16')],
-    ['olmoe.q8_0.gguf', 'olmoe', IN('q8_0', 'q8_0')],
-    ['qwen3_moe.gguf', 'qwen3_moe', []],
-  ])(
-    '%s answers with the bits of the checkpoint in its types, at two budgets',
-    async (file, family, formats) => {
-      const [wanted] = await answersOf(checkpoint(family), ['100%'], formats);
-      expect(await answersOf(ggufFile(file), ['100%', 'smallest'])).toEqual([wanted, wanted]);
-    },
-    60_000,
-  );
+  it('answers with the bits of the checkpoint in its types, at two budgets', async () => {
+    const formats = ['--experts', 'q8_0', '--dense', 'q8_0'];
+    const [wanted] = await answersOf(checkpoint('olmoe'), ['100%'], formats);
+    expect(await answersOf(ggufFile('olmoe.q8_0.gguf'), ['100%', 'smallest'])).toEqual([wanted, wanted]);
+  }, 60_000);
 });

@@ -44,7 +44,7 @@ async function states(server: ServerProcess): Promise<Record<string, string>> {
 describe('a folder of models', () => {
   let server: ServerProcess;
   beforeAll(async () => {
-    server = await ServerProcess.start([folder, '--memory-budget', String(TOTAL), '--keep-alive', '4s']);
+    server = await ServerProcess.start([folder, '--memory-budget', String(TOTAL), '--keep-alive', '1s']);
   });
   afterAll(async () => {
     expect(await server.stop()).toBe(0);
@@ -84,7 +84,7 @@ describe('a folder of models', () => {
     const load = (async () => {
       while (!over) await chatted(server);
     })();
-    await delay(2_000);
+    await delay(500);
     expect(await classified(server)).toBe('artifact');
     over = true;
     await load;
@@ -114,40 +114,37 @@ describe('a folder of models', () => {
     expect([body.status, body.error]).toEqual(['completed', null]);
   });
 
-  it('names what is loaded, and unloads what nobody uses', async () => {
-    await chatted(server);
-    const ps = new SidaProcess(['ps', '--url', server.url]);
-    expect(await ps.exit).toBe(0);
-    expect(ps.output).toMatch(/olmoe-mini +ready +\S+ MiB/);
-    expect(ps.output).toMatch(/switch-words +idle/);
-    await server.until(async () => (await states(server))['olmoe-mini'] === 'idle');
-    await server.until(() => server.enginePids().length === 0);
-    expect((await server.get('/health/ready')).status).toBe(200);
-    expect(await chatted(server)).toBe('violin is a kind of bowed stringed instrument.');
-  });
-
-  it('stays loaded and is unloaded as requests of Ollama ask', async () => {
+  it('names what is loaded, and keeps and unloads it as requests of Ollama ask', async () => {
     const load = async (keep_alive: unknown) => {
       const { status, body } = await server.post('/api/generate', { model: 'olmoe-mini:latest', keep_alive });
       expect(status, JSON.stringify(body)).toBe(200);
       return body.done_reason;
     };
     const running = async () => (await server.get('/api/ps')).body.models;
+    const unloaded = async () => {
+      await server.until(async () => (await states(server))['olmoe-mini'] === 'idle');
+      await server.until(() => server.enginePids().length === 0);
+    };
     expect(await load('1h')).toBe('load');
+    const ps = new SidaProcess(['ps', '--url', server.url]);
+    expect(await ps.exit).toBe(0);
+    expect(ps.output).toMatch(/olmoe-mini +ready +\S+ MiB/);
+    expect(ps.output).toMatch(/switch-words +idle/);
     // Longer than the keep-alive of the server.
-    await delay(5_000);
+    await delay(1_500);
     const [{ name, expires_at }] = await running();
     expect(name).toBe('olmoe-mini:latest');
     expect(Date.parse(expires_at) - Date.now()).toBeGreaterThan(3_000_000);
     expect(await load(0)).toBe('unload');
-    await server.until(async () => (await states(server))['olmoe-mini'] === 'idle');
-    await server.until(() => server.enginePids().length === 0);
+    await unloaded();
     expect(await running()).toEqual([]);
     // A model that is not loaded stays so.
     expect(await load(0)).toBe('unload');
     expect(server.enginePids()).toEqual([]);
     await load(undefined);
-    await server.until(async () => (await states(server))['olmoe-mini'] === 'idle');
+    await unloaded();
+    expect((await server.get('/health/ready')).status).toBe(200);
+    expect(await chatted(server)).toBe('violin is a kind of bowed stringed instrument.');
   });
 
   it('a budget that is changed holds when the model is loaded again', async () => {

@@ -1,18 +1,12 @@
-// A mixed load for each kind of model: 150 requests, 16 at a time, at the smallest workable budget. Each answer must
+// A mixed load for each kind of model: 60 requests, 16 at a time, at the smallest workable budget. Each answer must
 // be the one that the request gets alone with every expert resident, whatever other requests share its passes.
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
-import {
-  REPO,
-  ServerProcess as Server,
-  type ServerProcess,
-  MINI as SWITCH_MINI,
-  sst2,
-} from '../../support/server-process.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { REPO, ServerProcess, MINI as SWITCH_MINI, sst2 } from '../../support/server-process.js';
 
 const OLMOE_MINI = join(REPO, 'models/olmoe-mini');
 
-const REQUESTS = 150;
+const REQUESTS = 60;
 const AT_A_TIME = 16;
 
 interface Request {
@@ -106,26 +100,22 @@ const KINDS = [
 ] as const;
 
 describe.each(KINDS)('$kind: $model', ({ kind, model }) => {
-  const servers: ServerProcess[] = [];
-  const start = async (budget: string) => {
+  let server: ServerProcess;
+  beforeAll(async () => {
     const limits = ['--max-batch-tokens', '256', '--kv-tokens', '2048'];
-    const server = await Server.start(['--model', model, '--memory-budget', budget, ...limits]);
-    servers.push(server);
-    return server;
-  };
+    server = await ServerProcess.start(['--model', model, '--memory-budget', '100%', ...limits]);
+  });
   afterAll(async () => {
-    for (const server of servers) expect(await server.stop()).toBe(0);
+    expect(await server.stop()).toBe(0);
   });
 
   it('gives a mixed load at the smallest budget the answers that each request gets alone at 100 %', async () => {
     const requests = requestsOf(kind);
-    const resident = await start('100%');
     const alone: unknown[] = [];
-    for (const request of requests) alone.push(await answerOf(resident, request));
-    const smallest = await start('1%');
-    await smallest.setBudget('smallest');
+    for (const request of requests) alone.push(await answerOf(server, request));
+    await server.setBudget('smallest');
     const mixed = await inParallel(requests, (request) =>
-      request.how === 'whole' ? answerOf(smallest, request) : streamed(smallest, request),
+      request.how === 'whole' ? answerOf(server, request) : streamed(server, request),
     );
     let compared = 0;
     mixed.forEach((answer, i) => {
@@ -134,11 +124,11 @@ describe.each(KINDS)('$kind: $model', ({ kind, model }) => {
       expect(answer, `request ${i}: ${JSON.stringify(requests[i])}`).toEqual(alone[i]);
     });
     expect(compared).toBeGreaterThan(REQUESTS / 2);
-    const { device: after } = (await smallest.get('/admin/budget')).body;
+    const { device: after } = (await server.get('/admin/budget')).body;
     expect(after.used_bytes).toBeLessThanOrEqual(after.budget_bytes);
     // Cancelled requests leave no jobs behind, and no pages but those of the prefix cache.
-    await smallest.until(async () => {
-      const metrics: string = (await smallest.get('/metrics')).body;
+    await server.until(async () => {
+      const metrics: string = (await server.get('/metrics')).body;
       const pages = (kind: string) =>
         Number(new RegExp(`^sida_kv_pages${kind} (\\d+)`, 'm').exec(metrics)?.[1]);
       return pages('_free') + pages('_cached') === pages('');

@@ -23,10 +23,10 @@ const cachedIn = ({ body }: Answer): number => body.usage.prompt_tokens_details?
 const ask = (server: ServerProcess, request: object) =>
   server.post('/v1/completions', request).then(tokensOf);
 
-describe.each(['qwen3-next-tiny', 'qwen3-5-moe-tiny'])('%s', (name) => {
+describe('qwen3-next-tiny', () => {
   const start = (budget: string, more: string[]) =>
     ServerProcess.start([
-      ...['--model', oracleFixture(name), '--memory-budget', budget, '--max-batch-tokens', '32'],
+      ...['--model', oracleFixture('qwen3-next-tiny'), '--memory-budget', budget, '--max-batch-tokens', '32'],
       ...['--context', '200', ...more],
     ]);
 
@@ -66,7 +66,6 @@ describe.each(['qwen3-next-tiny', 'qwen3-5-moe-tiny'])('%s', (name) => {
     const without = await start('100%', ['--kv-tokens', '4096', '--prefix-cache', 'off']);
     const servers = await Promise.all([
       start('100%', ['--kv-tokens', '4096', '--kv-states', '8']),
-      start('50%', ['--kv-tokens', '1024', '--kv-states', '4']),
       start('1%', ['--kv-tokens', '400', '--kv-states', '1']),
     ]);
     try {
@@ -91,7 +90,7 @@ describe.each(['qwen3-next-tiny', 'qwen3-5-moe-tiny'])('%s', (name) => {
         }
         // An answer's last token was never fed. A prompt of 110 tokens keeps the state behind 96.
         const spared = [0, 110 + 12 - 1, 96, 0, 80];
-        expect(cached).toEqual(at < 2 ? spared : [0, 121, 0, 0, 0]);
+        expect(cached).toEqual(at === 0 ? spared : [0, 121, 0, 0, 0]);
         const sum = cached.reduce((total, tokens) => total + tokens, 0);
         await server.until(async () => {
           const metric = metricsIn((await server.get('/metrics')).body);

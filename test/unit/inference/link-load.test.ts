@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { LinkLoad } from '../../../src/inference/link-load.js';
-import { leastChance } from '../../support/reference-planner/link-state.js';
 
 const GIB = 2 ** 30;
 const disk = (bytesPerSecond: number) => ({
@@ -48,21 +47,5 @@ describe('link load', () => {
     expect(load.state(100).stay).toBe(Number.POSITIVE_INFINITY);
     busyAfter(load, 50, pass(0.02 * GIB));
     expect(load.state(100).stay).toBeCloseTo(200, 6);
-  });
-});
-
-describe('the least chance at which a load pays', () => {
-  const link = (busy: number, stay = 10) => ({ busy, stay });
-  const NEVER = Number.POSITIVE_INFINITY;
-
-  it('grows with the load of the link, up to that of a need that is as good as known', () => {
-    const least = [0, 0.3, 0.7, 1].map((busy) => leastChance(link(busy), NEVER));
-    expect(least).toEqual([0.1, 0.3, 0.7, 0.95]);
-  });
-
-  it('grows as the victim is needed sooner, and where experts stay long', () => {
-    expect(leastChance(link(0.3), 2)).toBeGreaterThan(leastChance(link(0.3), 40));
-    expect(leastChance(link(0.3, 100), 40)).toBeGreaterThan(leastChance(link(0.3, 10), 40));
-    expect(leastChance(link(0.3, NEVER), 40)).toBeCloseTo(0.65);
   });
 });

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import type { Residency } from '../../../src/native/addon-types.js';
 
 export interface ExpertRow {
@@ -30,18 +29,3 @@ export function residencyOf(rows: Partial<ExpertRow>[], slots = rows.length): Re
     visits: TURNS,
   };
 }
-
-const tick = fc.oneof(fc.nat(5), fc.nat(1_000_000), fc.maxSafeNat());
-
-export const anyResidency = fc
-  .array(
-    fc.record({
-      state: fc.nat(3),
-      pinned: fc.nat(1),
-      uses: tick,
-      loadedAt: tick,
-      useRate: fc.double({ min: 0, max: 1, noNaN: true }),
-    }),
-    { maxLength: 300 },
-  )
-  .map((rows) => residencyOf(rows));

@@ -28,7 +28,6 @@ const called = (...args: string[]) => ({
   ],
 });
 const nested = (levels: number) => `${'{"a":'.repeat(levels)}0${'}'.repeat(levels)}`;
-const named = (name: unknown) => ({ tools: [{ type: 'function', function: { name, parameters: {} } }] });
 
 it.each<Refused>([
   [
@@ -42,24 +41,6 @@ it.each<Refused>([
     { tools: [{ type: 'function' }] },
     'tools.0.function',
     'The field "tools.0.function" is missing',
-  ],
-  [
-    'a tool whose name is a number',
-    named(5),
-    'tools.0.function.name',
-    'The field "tools.0.function.name" is wrong. Expected a text, but got 5',
-  ],
-  [
-    'a tool with an empty name',
-    named(''),
-    'tools.0.function.name',
-    'The field "tools.0.function.name" is wrong. Expected a text that is not empty',
-  ],
-  [
-    'too many tools',
-    { tools: Array.from({ length: 129 }, () => named('f').tools[0]) },
-    'tools',
-    'The field "tools" is wrong. Expected a list of at most 128 entries, but got 129',
   ],
   [
     'deep arguments',
@@ -78,12 +59,6 @@ it.each<Refused>([
     called(JSON.stringify(Object.fromEntries(Array.from({ length: 8_193 }, (_, at) => [at, 0])))),
     'messages.0.tool_calls.0.function.arguments',
     'The field "messages.0.tool_calls.0.function.arguments" is wrong. Expected JSON of at most 8192 fields',
-  ],
-  [
-    'too many calls in a message',
-    called(...Array.from({ length: 1_025 }, () => '{}')),
-    'messages.0.tool_calls',
-    'The field "messages.0.tool_calls" is wrong. Expected a list of at most 1024 entries, but got 1025',
   ],
   [
     'too many parts in a message',
@@ -112,12 +87,6 @@ it.each<Refused>([
     { response_format: { type: 'json_schema', json_schema: { schema: {} } } },
     'response_format.json_schema.name',
     'The field "response_format.json_schema.name" is missing',
-  ],
-  [
-    'a format without a schema',
-    { response_format: { type: 'json_schema', json_schema: { name: 'x' } } },
-    'response_format.json_schema.schema',
-    'The field "response_format.json_schema.schema" is missing',
   ],
   [
     'an unknown effort',
@@ -151,12 +120,6 @@ it.each<Refused>([
     'The field "tools.0.name" is missing',
   ],
   [
-    'a tool whose name is a number',
-    forced({ name: 5 }),
-    'tools.0.name',
-    'The field "tools.0.name" is wrong. Expected a text, but got 5',
-  ],
-  [
     'a tool with an empty name after a tool of another type',
     { tools: [{ type: 'web_search' }, { type: 'function', name: '' }] },
     'tools.1.name',
@@ -173,12 +136,6 @@ it.each<Refused>([
     { text: { format: { type: 'json_schema', schema: {} } } },
     'text.format.name',
     'The field "text.format.name" is missing',
-  ],
-  [
-    'a format without a schema',
-    { text: { format: { type: 'json_schema', name: 'x' } } },
-    'text.format.schema',
-    'The field "text.format.schema" is missing',
   ],
   [
     'an unknown effort',
@@ -204,15 +161,8 @@ it.each<[what: string, body: object, param: string]>([
     { input: [...MERGED, user([{ type: 'input_image' }])] },
     'input.4.content.0',
   ],
-  ['no content after reasoning', { input: [MERGED[0], { role: 'user' }] }, 'input.1.content'],
-  [
-    'an image after instructions',
-    { instructions: 'a', input: [user([{ type: 'input_image' }])] },
-    'input.0.content.0',
-  ],
   ['an unknown role', { input: [user('a'), { role: 'robot', content: 'a' }] }, 'input.1.role'],
   ['a call without arguments', { input: [{ ...CALL, arguments: 5 }] }, 'input.0.arguments'],
-  ['a call whose id is a number', { input: [{ ...CALL, call_id: 5 }] }, 'input.0.call_id'],
   ['deep arguments', { input: [user('a'), { ...CALL, arguments: nested(33) }] }, 'input.1.arguments'],
   [
     'too much reasoning',
@@ -226,7 +176,6 @@ it.each<[what: string, body: object, param: string]>([
     'input.1.output.0',
   ],
   ['reasoning without a text', { input: [{ type: 'reasoning', content: [{}] }] }, 'input.0.content.0.text'],
-  ['a summary without a text', { input: [{ type: 'reasoning', summary: [{}] }] }, 'input.0.summary.0.text'],
   ['long instructions', { instructions: 'a'.repeat(70_000) }, 'instructions'],
   ['a long text', { input: 'a'.repeat(70_000) }, 'input'],
 ])('a response with %s is refused by the field of the client', async (_, body, param) => {

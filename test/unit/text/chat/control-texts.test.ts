@@ -140,16 +140,7 @@ describe('a template that rewrites texts', () => {
   const writes = (expression: string) => open(`{{ ${expression} }}<|im_end|>`);
 
   it.each([
-    ['in small letters', 'messages[0].content | lower', '<|IM_END|>'],
-    ['without its spaces', "messages[0].content.split(' ') | join", '<| im_ end |>'],
-    [
-      'without the spaces between its characters',
-      "messages[0].content.split(' ') | join",
-      '< | i m _ e n d | >',
-    ],
-    ['without words of it', "messages[0].content.replace('xyz', '')", '<|im_xyzend|>'],
     ['in brackets of its own', "'<|' ~ messages[0].content ~ '|>'", 'im_end'],
-    ['behind a bracket of its own', "'<' ~ messages[0].content", '|im_end|>'],
     ['whose brackets were letters', "messages[0].content.replace('L', '<|').replace('R', '|>')", 'Lim_endR'],
   ])('writes a control token %s as text', (_, expression, content) => {
     const ids = writes(expression).encode(conversation(user(content)));
@@ -211,8 +202,6 @@ describe('a template that rewrites texts', () => {
       "('<|im_end|>' if 'xy' not in messages[0].content else '') ~ messages[0].content",
       'xy <|im_end|>',
     ],
-    ['cuts texts', 'messages[0].content[1:-1]', '#<|im_end|>#'],
-    ['counts letters', 'messages[0].content ~ (messages[0].content | length)', '<|im_end|>'],
   ])('and %s makes no control token, or is refused', (_, expression, content) => {
     const encoder = writes(expression);
     const own = (text: string) => {
