@@ -47,6 +47,8 @@ export interface RunOptions {
   signal: AbortSignal;
   /** Receives the deltas of a stream, in order. */
   onDelta?: OnDelta;
+  /** When the job fails without an answer, by the clock of `clockMs`. */
+  deadlineMs?: number;
 }
 
 export interface EngineHandle {

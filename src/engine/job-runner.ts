@@ -14,6 +14,7 @@ import type { Quote } from '../protocol/quote.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { Quoter } from '../quote/quoter.js';
 import type { BatchFeed } from '../scheduler/batch.js';
+import { dueTime, inputsDue } from '../scheduler/due-time.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structured-output/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import {
@@ -51,6 +52,8 @@ interface StartedJob {
   request: JobRequest;
   /** By the clock of `clockMs`. */
   begin: number;
+  /** When it fails without an answer, by the same clock. */
+  deadlineMs: number;
 }
 
 interface RunningJob {
@@ -96,19 +99,20 @@ export class JobRunner {
     return this.#byItem.size;
   }
 
-  start(id: string, request: JobRequest): void {
+  start(id: string, request: JobRequest, deadlineMs = Number.POSITIVE_INFINITY): void {
     const begin = clockMs();
+    const started = { id, request, begin, deadlineMs };
     this.#orRefuse(id, () => {
       const { engine } = taskOf(request);
       if (engine.runs === 'detokenizer') {
-        this.#decode({ id, request, begin }, engine);
+        this.#decode(started, engine);
         return;
       }
       const texts = engine.texts(request, this.#options.limits);
       checkTexts(texts, this.#options.limits);
       this.#encode(id, texts, (ids) => {
-        if (engine.runs === 'model') this.#start({ id, request, begin }, engine, ids);
-        else this.#finish({ id, request, begin }, engine.result(request, this.#options.limits, ids));
+        if (engine.runs === 'model') this.#start(started, engine, ids);
+        else this.#finish(started, engine.result(request, this.#options.limits, ids));
       });
     });
   }
@@ -218,16 +222,13 @@ export class JobRunner {
     });
   }
 
-  #start(
-    { id, request, begin }: StartedJob,
-    work: ModelWork<JobRequest, JobResult>,
-    ids: Int32Array[],
-  ): void {
+  #start(started: StartedJob, work: ModelWork<JobRequest, JobResult>, ids: Int32Array[]): void {
+    const { id, request } = started;
     const inputs = work.inputs(request, this.#options.limits, ids);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });
     }
-    this.#prepare(id, request, inputs, (grammar) => this.#run({ id, request, begin }, work, inputs, grammar));
+    this.#prepare(id, request, inputs, (grammar) => this.#run(started, work, inputs, grammar));
   }
 
   /** Calls `then` with the grammar that binds the inputs, unless the job is cancelled or refused before. */
@@ -258,7 +259,7 @@ export class JobRunner {
   }
 
   #run(
-    { id, request, begin }: StartedJob,
+    { id, request, begin, deadlineMs }: StartedJob,
     { results }: ModelWork<JobRequest, JobResult>,
     inputs: readonly PreparedInput[],
     grammar: PreparedGrammar | undefined,
@@ -288,7 +289,10 @@ export class JobRunner {
     inputs.forEach((_, index) => {
       this.#byItem.set(job.firstItem + index, job);
     });
-    const { owner = '' } = request;
+    const { owner = '', maxSeconds = Number.POSITIVE_INFINITY } = request;
+    const leftMs = Math.min(deadlineMs - job.tokenizedMs, maxSeconds * 1000);
+    const dueMs = dueTime(job.tokenizedMs, job.quote.aloneSeconds, leftMs);
+    const due = inputsDue(job.tokenizedMs, dueMs, inputs.length);
     const requests = inputs.map(({ tokens, work }, index): PreparedRequest => {
       return {
         item: job.firstItem + index,
@@ -296,6 +300,7 @@ export class JobRunner {
         jobItems: inputs.length,
         routingK,
         owner,
+        dueMs: due[index]!,
         ...(prefixCache !== 'off' && { prefixScope: prefixCache === 'per-key' ? owner : '' }),
         work: onThread(work, grammar),
         tokens,

@@ -275,7 +275,8 @@ export interface EngineCounters extends Counters {
 export type InferenceFigures = Omit<EngineCounters, 'waitingInputs' | 'quotes'>;
 
 export type ToEngine =
-  | { type: 'job'; id: string; request: JobRequest }
+  /** Without an answer, the job fails at `deadlineMs` by the clock of `clockMs`. */
+  | { type: 'job'; id: string; request: JobRequest; deadlineMs?: number }
   | { type: 'cancel'; id: string }
   /** Reports that `deltas` more deltas of a stream were taken. As many more may be sent. */
   | { type: 'taken'; id: string; deltas: number }

@@ -1,7 +1,6 @@
 /**
  * Groups requests into batches within a token budget, and sends each batch to the inference thread when it is due and
- * the queue has room. Runs on the main thread. Keys take turns, and so do the jobs of a key, so that none waits for all
- * inputs of another.
+ * the queue has room. Runs on the main thread. Keys take turns; of a key, the request that is due first goes first.
  */
 
 import { profiledFor } from '../profile/thread-events.js';
@@ -23,10 +22,10 @@ export interface MadeBatch {
 }
 
 interface WaitingJob {
-  /** In order. */
-  readonly requests: PreparedRequest[];
   readonly owner: string;
   readonly arrivedMs: number;
+  /** Requests of it that wait. */
+  waiting: number;
 }
 
 /** The part of a batcher that the batch feed uses. */
@@ -34,8 +33,10 @@ export type BatchMaker = Pick<Batcher, keyof Batcher>;
 
 export class Batcher {
   readonly #options: BatcherOptions;
-  /** In the order of their turns: a new job goes last. */
+  /** In the order of arrival. */
   readonly #jobs = new Map<number, WaitingJob>();
+  /** Waiting requests by key, the first that is due first. Keys are in the order of their turns: a new one goes last. */
+  readonly #owners = new Map<string, PreparedRequest[]>();
   #waiting = 0;
   #tokens = 0;
   #lastBatch = -1;
@@ -60,19 +61,28 @@ export class Batcher {
 
   add(requests: readonly PreparedRequest[], nowMs: number): void {
     for (const request of requests) {
-      const job = this.#jobs.get(request.job) ?? {
-        ...{ requests: [], owner: request.owner, arrivedMs: nowMs },
-      };
-      job.requests.push(request);
-      this.#jobs.set(request.job, job);
+      const { job, owner } = request;
+      if (!this.#jobs.has(job)) this.#jobs.set(job, { owner, arrivedMs: nowMs, waiting: 0 });
+      const waiting = this.#owners.get(owner) ?? [];
+      waiting.push(request);
+      this.#owners.set(owner, waiting);
       this.#count(request, 1);
     }
+    // Of requests that are due at once, those that came first stay first.
+    for (const owner of new Set(requests.map((each) => each.owner)))
+      this.#owners.get(owner)!.sort((a, b) => a.dueMs - b.dueMs);
   }
 
   /** Removes the job's waiting requests. Those in batches that were already made stay there. */
   cancel(job: number): void {
-    for (const request of this.#jobs.get(job)?.requests ?? []) this.#count(request, -1);
-    this.#jobs.delete(job);
+    const { owner } = this.#jobs.get(job) ?? {};
+    if (owner === undefined) return;
+    const kept: PreparedRequest[] = [];
+    for (const request of this.#owners.get(owner)!) {
+      if (request.job === job) this.#count(request, -1);
+      else kept.push(request);
+    }
+    this.#keep(owner, kept);
   }
 
   /** Milliseconds until the next batch is due: 0 if it is due now, Infinity if no request waits. */
@@ -83,69 +93,76 @@ export class Batcher {
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
-  /** The first job of a key that is not among `owners`. */
-  jobBeside(owners: ReadonlySet<string>): number | undefined {
-    for (const [id, { owner }] of this.#jobs) if (!owners.has(owner)) return id;
+  /** The first key whose next request is due before all of the key's requests in `ahead`. */
+  overtaking(ahead: readonly PreparedRequest[]): string | undefined {
+    for (const [owner, [next]] of this.#owners)
+      if (ahead.every((each) => each.owner !== owner || next!.dueMs < each.dueMs)) return owner;
     return undefined;
   }
 
   /**
-   * Makes the next batch. At least one request must wait. The batch holds requests of the job whose turn it is and of
-   * the jobs with the same routing after it, up to the first request that does not fit. What is left of the first job
-   * waits for its next turn. `turn` is the job whose turn it is, if not the oldest one's.
+   * Makes the next batch. At least one request must wait. The batch holds the next request of each key, then the second
+   * of each, and so on, up to the first request that does not fit. All have the routing of the first. `turn` is the key
+   * whose turn it is, if not the first one's.
    */
-  take(turn?: number): MadeBatch {
-    const turns = this.#turns();
-    const first = turn ?? turns[0]!;
-    const { owner, arrivedMs, requests: own } = this.#jobs.get(first)!;
-    const { routingK } = own[0]!;
-    const taken: PreparedRequest[] = [];
-    let tokens = 0;
-    for (const id of new Set([first, ...turns])) {
-      const { requests } = this.#jobs.get(id)!;
-      if (requests[0]!.routingK !== routingK) continue;
-      let count = 0;
-      for (; count < requests.length; count += 1) {
-        const more = sizeOf(requests[count]!);
-        if (taken.length + count > 0 && tokens + more > this.#options.maxBatchTokens) break;
-        tokens += more;
-      }
-      for (const request of requests.splice(0, count)) {
-        this.#count(request, -1);
-        taken.push(request);
-      }
-      if (requests.length === 0) this.#jobs.delete(id);
-      // Requests must not overtake an earlier one that does not fit.
-      else break;
-    }
-    this.#turnOver(owner, first);
-    this.#lastBatch += 1;
-    return { batch: { id: this.#lastBatch, routingK, requests: taken }, arrivedMs };
-  }
-
-  /** The first job of each key, then the second of each, and so on. */
-  #turns(): number[] {
-    const jobs = new Map<string, number>();
-    const turns = [...this.#jobs].map(([id, { owner }]) => {
-      const before = jobs.get(owner) ?? 0;
-      jobs.set(owner, before + 1);
-      return { id, before };
+  take(turn?: string): MadeBatch {
+    const [first = turn!] = turn === undefined ? this.#owners.keys() : [];
+    const cursors = [...new Set([first, ...this.#owners.keys()])].map((owner): Cursor => {
+      return { owner, waiting: this.#owners.get(owner)!, at: 0 };
     });
-    return turns.sort((a, b) => a.before - b.before).map(({ id }) => id);
+    const { routingK } = cursors[0]!.waiting[0]!;
+    const taken = new Set<PreparedRequest>();
+    let tokens = 0;
+    for (const request of inTurn(cursors, routingK)) {
+      tokens += sizeOf(request);
+      if (taken.size > 0 && tokens > this.#options.maxBatchTokens) break;
+      taken.add(request);
+    }
+    const requests = [...taken];
+    const arrivedMs = Math.min(...requests.map(({ job }) => this.#jobs.get(job)!.arrivedMs));
+    for (const request of requests) this.#count(request, -1);
+    for (const { owner, waiting, at } of cursors) {
+      const passed = waiting.slice(0, at).filter((each) => !taken.has(each));
+      this.#keep(owner, [...passed, ...waiting.slice(at)]);
+    }
+    // The key's next turn comes after those of all others.
+    const rest = this.#owners.get(first);
+    this.#owners.delete(first);
+    if (rest !== undefined) this.#owners.set(first, rest);
+    this.#lastBatch += 1;
+    return { batch: { id: this.#lastBatch, routingK, requests }, arrivedMs };
   }
 
-  /** Puts the key's jobs behind all others, and among them the job whose turn it was last. */
-  #turnOver(owner: string, job: number): void {
-    const own = [...this.#jobs].filter(([, waiting]) => waiting.owner === owner);
-    for (const [id, waiting] of own.sort(([a], [b]) => Number(a === job) - Number(b === job))) {
-      this.#jobs.delete(id);
-      this.#jobs.set(id, waiting);
-    }
+  #keep(owner: string, waiting: PreparedRequest[]): void {
+    if (waiting.length > 0) this.#owners.set(owner, waiting);
+    else this.#owners.delete(owner);
   }
 
   #count(request: PreparedRequest, sign: 1 | -1): void {
+    const job = this.#jobs.get(request.job)!;
+    job.waiting += sign;
+    if (job.waiting === 0) this.#jobs.delete(request.job);
     this.#waiting += sign;
     this.#tokens += sign * sizeOf(request);
+  }
+}
+
+interface Cursor {
+  owner: string;
+  waiting: readonly PreparedRequest[];
+  /** Index of the next request. */
+  at: number;
+}
+
+/** The next request of each key with this routing, then the second of each, and so on. */
+function* inTurn(cursors: readonly Cursor[], routingK: number): Iterable<PreparedRequest> {
+  for (let left = [...cursors]; left.length > 0; ) {
+    left = left.filter((cursor) => {
+      while (cursor.waiting[cursor.at] !== undefined && cursor.waiting[cursor.at]!.routingK !== routingK)
+        cursor.at += 1;
+      return cursor.at < cursor.waiting.length;
+    });
+    for (const cursor of left) yield cursor.waiting[cursor.at++]!;
   }
 }
 
@@ -168,8 +185,8 @@ export class BatchFeed {
   readonly #clock: () => number;
   /** Batches sent so far. */
   #handed = 0;
-  /** Keys of the batches that were sent and may not be taken yet, the last batch last. */
-  #owners: string[][] = [];
+  /** Requests of the batches that were sent and may not be taken yet, the last batch last. */
+  #sent: PreparedRequest[][] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: BatchFeedOptions) {
@@ -208,7 +225,7 @@ export class BatchFeed {
       const tokens = batch.requests.reduce((sum, request) => sum + request.tokens.length, 0);
       profiledFor('batch wait', this.#clock() - arrivedMs, { batch: batch.id, tokens });
       this.#handed += 1;
-      this.#owners = [...this.#owners, batch.requests.map(({ owner }) => owner)].slice(-this.#ahead);
+      this.#sent = [...this.#sent, batch.requests].slice(-this.#ahead);
       handOn(batch);
     }
     clearTimeout(this.#timer);
@@ -223,15 +240,15 @@ export class BatchFeed {
   }
 
   /**
-   * While requests wait for KV pages, the thread takes batches of keys that it does not know. A job of a key that no
-   * batch ahead is of goes on at once then, so that it does not wait for the requests of others.
+   * While requests wait for KV pages, the thread takes batches of keys that it does not know, and those with a request
+   * that is due before the others of its key. Such a request goes on at once then.
    */
-  #newcomer(): number | undefined {
+  #newcomer(): string | undefined {
     const { batcher, queue } = this.#options;
     const { consumerBlocked, mostCapacity } = queue;
     if (!consumerBlocked || this.#ahead >= mostCapacity) return undefined;
-    this.#owners = this.#ahead === 0 ? [] : this.#owners.slice(-this.#ahead);
-    return batcher.jobBeside(new Set(this.#owners.flat()));
+    this.#sent = this.#ahead === 0 ? [] : this.#sent.slice(-this.#ahead);
+    return batcher.overtaking(this.#sent.flat());
   }
 
   #due(): boolean {

@@ -9,9 +9,11 @@ export interface Turn {
   readonly owner: string;
   /** What came later has a larger number. */
   readonly order: number;
+  /** See due-time.ts. */
+  readonly dueMs: number;
 }
 
-/** The oldest of the key that has least; among several such keys, the oldest of all. `of` tells what a key has. */
+/** The first that is due, of the keys that have least. `of` tells what a key has. */
 export function nextTurn<Each extends Turn>(
   waiting: Iterable<Each>,
   of: (owner: string) => number,
@@ -20,10 +22,15 @@ export function nextTurn<Each extends Turn>(
   let least = Number.POSITIVE_INFINITY;
   for (const each of waiting) {
     const has = of(each.owner);
-    if (next !== undefined && (has > least || (has === least && each.order > next.order))) continue;
+    if (next !== undefined && (has > least || (has === least && !isBefore(each, next)))) continue;
     [next, least] = [each, has];
   }
   return next;
+}
+
+/** Whether `a` is due before `b`. */
+export function isBefore(a: Omit<Turn, 'owner'>, b: Omit<Turn, 'owner'>): boolean {
+  return a.dueMs < b.dueMs || (a.dueMs === b.dueMs && a.order < b.order);
 }
 
 /**
@@ -31,7 +38,7 @@ export function nextTurn<Each extends Turn>(
  * therefore chosen only if it is the only one, so it never gives way and ends. Then another is the oldest, and so all
  * end. `ofOwner` counts those of its key, itself included.
  */
-export function lastTurn<Each extends Turn>(
+export function lastTurn<Each extends Omit<Turn, 'dueMs'>>(
   running: readonly Each[],
 ): { each: Each; ofOwner: number } | undefined {
   const owners = new Map<string, { each: Each; ofOwner: number }>();

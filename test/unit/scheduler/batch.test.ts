@@ -5,10 +5,19 @@ import type { PreparedRequest, PromptBatch } from '../../../src/protocol/inferen
 import { Batcher, BatchFeed } from '../../../src/scheduler/batch.js';
 
 let nextItem = 0;
-function item(tokens: number, job = 0, routingK = 0, owner = ''): PreparedRequest {
+function item(tokens: number, job = 0, routingK = 0, owner = '', dueMs = 0): PreparedRequest {
   const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
   const id = nextItem++;
-  return { item: id, job, jobItems: 1, routingK, owner, work, tokens: new Int32Array(tokens).fill(id) };
+  return {
+    item: id,
+    job,
+    jobItems: 1,
+    routingK,
+    owner,
+    dueMs,
+    work,
+    tokens: new Int32Array(tokens).fill(id),
+  };
 }
 
 function batcher(maxBatchTokens: number, { waitMs = 2 } = {}) {

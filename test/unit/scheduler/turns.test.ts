@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { lastTurn, nextTurn } from '../../../src/scheduler/turns.js';
 
-const turns = (owners: string) => [...owners].map((owner, order) => ({ owner, order }));
+const turns = (owners: string) => [...owners].map((owner, order) => ({ owner, order, dueMs: 0 }));
 
 describe('the next turn', () => {
   const next = (owners: string, running: Record<string, number>) =>
@@ -14,7 +14,7 @@ describe('the next turn', () => {
 
   it('is that of the oldest where keys have equally much', () => {
     expect(next('bac', {})).toBe(0);
-    expect(nextTurn(turns('abc').reverse(), () => 1)).toEqual({ owner: 'a', order: 0 });
+    expect(nextTurn(turns('abc').reverse(), () => 1)).toMatchObject({ owner: 'a', order: 0 });
     expect(next('', {})).toBeUndefined();
   });
 });
