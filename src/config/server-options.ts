@@ -330,6 +330,17 @@ export const SERVER_OPTIONS = {
     more: 'Without keys, each client address. Prompts and completions count together. Further requests get 429. Servers of one --redis count together',
     parse: wholeNumber(1, 1e12, '100000'),
   }),
+  rateLimitBytes: option({
+    flag: 'rate-limit-bytes',
+    value: '<size>',
+    group: 'security',
+    expert: true,
+    default: null,
+    unit: 'bytes a minute',
+    help: 'bytes of experts a minute that answers of each key may move',
+    more: 'As --rate-limit. A request reserves its quote, and is charged what it moved. With `sida worker` it reserves nothing',
+    parse: bytes(1, 2 ** 50),
+  }),
   allowedHosts: option({
     flag: 'allowed-hosts',
     value: '<names>',

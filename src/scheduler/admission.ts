@@ -40,7 +40,7 @@ export class Admission {
     let starts = 0;
     let blocked = false;
     while (!blocked && kind.takesMore(starts)) {
-      const next = nextTurn(this.#firsts(), (owner) => running.of(owner));
+      const next = nextTurn(this.#all(), (owner) => running.of(owner));
       if (next === undefined) {
         if (!this.#takeBatch()) break;
       } else if (this.#start(next)) starts += 1;
@@ -56,9 +56,8 @@ export class Admission {
     return starts;
   }
 
-  /** The request gave its pages away. It goes on before requests of its key that have not begun. */
+  /** The request gave its pages away, and waits for its next turn. */
   suspend(request: Request): void {
-    request.dueMs = 0;
     this.#add(request);
   }
 
@@ -80,8 +79,8 @@ export class Admission {
     else this.#dropped.delete(job);
   }
 
-  *#firsts(): Iterable<Request> {
-    for (const [first] of this.#waiting.values()) yield first!;
+  *#all(): Iterable<Request> {
+    for (const waiting of this.#waiting.values()) yield* waiting;
   }
 
   /**

@@ -35,7 +35,7 @@ export class Batcher {
   readonly #options: BatcherOptions;
   /** In the order of arrival. */
   readonly #jobs = new Map<number, WaitingJob>();
-  /** Waiting requests by key, the first that is due first. Keys are in the order of their turns: a new one goes last. */
+  /** Waiting requests by key, in the order of due times. Keys are in the order of their turns: a new one goes last. */
   readonly #owners = new Map<string, PreparedRequest[]>();
   #waiting = 0;
   #tokens = 0;

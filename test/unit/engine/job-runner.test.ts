@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
+import { clockMs } from '../../../src/clock.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
@@ -330,5 +331,28 @@ describe('refusals', () => {
       { error: { code: 'request_too_large', details: { bytes: 1_100_000, limit: 1_048_576 } } },
       { error: { code: 'request_too_large', details: { bytes: 1001, limit: 1000 } } },
     ]);
+  });
+});
+
+describe('due times', () => {
+  const due = (request: TaskJob, deadlineMs?: number) => {
+    const { items, jobs } = bench();
+    const begin = clockMs();
+    jobs.start('a', request, deadlineMs === undefined ? undefined : begin + deadlineMs);
+    return { each: items.map(({ dueMs }) => dueMs - begin), passed: clockMs() - begin };
+  };
+
+  it('are later for more tokens, and spread over the inputs of a job', () => {
+    const [short, long] = [1, 100].map((maxTokens) => due(complete({ maxTokens })));
+    expect(long!.each[0]! - long!.passed).toBeGreaterThan(2 * short!.each[0]!);
+    const { each: inputs } = due(complete({ prompts: ['x', 'x', 'x'], maxTokens: 100 }));
+    expect(inputs[2]! - inputs[1]!).toBeCloseTo(inputs[1]! - inputs[0]!);
+  });
+
+  it('are within half of the deadline, and of max_seconds', () => {
+    const late = due(complete({ maxTokens: 100 }), -1);
+    expect(late.each[0]!).toBeLessThanOrEqual(late.passed);
+    const short = due(complete({ maxTokens: 100, maxSeconds: 1e-6 }));
+    expect(short.each[0]!).toBeLessThanOrEqual(short.passed + 1e-3);
   });
 });

@@ -59,21 +59,36 @@ describe('batcher', () => {
   it('counts the tokens of labels, and lets other jobs go between the inputs of one', () => {
     const under = batcher(100);
     const plan = { labels: 2, first: [], inputs: [{ tokens: Array(70).fill(1), rows: [] }] };
-    const scored = () => ({ ...item(5, 1), work: { kind: 'score' as const, plan } });
-    under.add([scored(), scored(), scored()], 0);
+    const scored = (dueMs: number) => ({
+      ...item(5, 1, 0, '', dueMs),
+      work: { kind: 'score' as const, plan },
+    });
+    under.add([scored(10), scored(20), scored(30)], 0);
     expect(under.full).toBe(true);
     const jobs = () => under.take().batch.requests.map(({ job }) => job);
     expect(jobs()).toEqual([1]);
-    under.add([item(20, 2), item(20, 3)], 0);
-    under.add([item(20, 4), item(90, 4)], 0);
+    under.add([item(20, 2, 0, '', 12), item(20, 3, 0, '', 14)], 0);
+    under.add([item(20, 4, 0, '', 16), item(90, 4, 0, '', 18)], 0);
     expect([jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2, 3, 4], [4], [1]]);
   });
 
-  it('lets what is left of a job wait behind the jobs that came meanwhile', () => {
+  it('takes what is due first, and among equals what came first', () => {
     const under = batcher(10);
-    under.add([item(6, 1), item(6, 1), item(6, 1), item(6, 2), item(6, 3)], 0);
+    const due = (job: number, dueMs: number) => item(6, job, 0, '', dueMs);
+    under.add([due(1, 30), due(1, 60), due(2, 20)], 0);
+    under.add([due(3, 30), due(4, 10)], 0);
     const jobs = () => under.take().batch.requests.map(({ job }) => job);
-    expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2], [3], [1], [1]]);
+    expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[4], [2], [1], [3], [1]]);
+  });
+
+  it('names a key whose next request is due before those ahead of it', () => {
+    const under = batcher(10);
+    const due = (owner: string, dueMs: number) => item(6, 1, 0, owner, dueMs);
+    under.add([due('a', 20)], 0);
+    expect(under.overtaking([due('a', 20)])).toBeUndefined();
+    expect(under.overtaking([due('a', 30), due('a', 10)])).toBeUndefined();
+    expect(under.overtaking([due('a', 21)])).toBe('a');
+    expect(under.overtaking([due('b', 10)])).toBe('a');
   });
 
   it('lets owners take turns', () => {
@@ -192,6 +207,19 @@ describe('batch feed', () => {
     queue.blocked = false;
     await heard();
     expect(take()).toEqual([1]);
+  });
+
+  it('sends what is due before the requests of its key that lack KV pages', async () => {
+    const { feed, addOf, queue, take, heard } = bench({ capacity: 1 });
+    const soon = (id: number, dueMs: number) => feed.add([{ ...item(4, id, 0, 'a', dueMs), item: id }]);
+    addOf('a', 4);
+    soon(7, 5);
+    queue.blocked = true;
+    await heard();
+    expect(queue.length).toBe(1);
+    soon(8, -5);
+    await heard();
+    expect([take(), take(), take()]).toEqual([[0], [8], undefined]);
   });
 
   it('sends a few of them at most', async () => {

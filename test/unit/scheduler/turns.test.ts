@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { lastTurn, nextTurn } from '../../../src/scheduler/turns.js';
 
@@ -10,6 +11,24 @@ describe('the next turn', () => {
   it('is that of the key that has least', () => {
     expect(next('aabc', { a: 2, b: 1, c: 0 })).toBe(3);
     expect(next('aabc', { a: 2, b: 1, c: 1 })).toBe(2);
+  });
+
+  it('is what is due first of its key, and dues choose no key', () => {
+    const waiting = fc.array(fc.record({ owner: fc.constantFrom('a', 'b', 'c'), dueMs: fc.nat(3) }), {
+      minLength: 1,
+    });
+    const held = fc.record({ a: fc.nat(2), b: fc.nat(2), c: fc.nat(2) });
+    fc.assert(
+      fc.property(waiting, held, (dues, has) => {
+        const of = (owner: string) => has[owner as keyof typeof has];
+        const all = dues.map((each, order) => ({ ...each, order }));
+        const found = nextTurn(all, of)!;
+        expect(found.owner).toBe(nextTurn(turns(dues.map(({ owner }) => owner).join('')), of)!.owner);
+        const own = all.filter(({ owner }) => owner === found.owner);
+        const soonest = Math.min(...own.map(({ dueMs }) => dueMs));
+        expect(found).toBe(own.find(({ dueMs }) => dueMs === soonest));
+      }),
+    );
   });
 
   it('is that of the oldest where keys have equally much', () => {

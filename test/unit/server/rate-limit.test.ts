@@ -6,7 +6,7 @@ import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { hashKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
 import { eventually } from '../../support/eventually.js';
-import { answerTo } from '../queue/scripted-engine.js';
+import { answerTo, COST, QUOTE } from '../queue/scripted-engine.js';
 import { type Answer, TestServer } from './test-server.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sida-rate-'));
@@ -166,6 +166,82 @@ describe('--rate-limit', () => {
     server = await TestServer.start({ apiKeys });
     const answer = await complete('noisy', 100);
     expect([answer.status, answer.headers['x-ratelimit-limit-tokens']]).toEqual([200, undefined]);
+  });
+});
+
+describe('--rate-limit-bytes', () => {
+  const MiB = 2 ** 20;
+  const bytesOf = ({ headers }: Answer) => [
+    headers['x-ratelimit-limit-bytes'],
+    headers['x-ratelimit-remaining-bytes'],
+  ];
+  /** Every request is quoted half of a MiB, and moves an eighth. */
+  async function start(flags: Record<string, string> = {}): Promise<void> {
+    server = await TestServer.start({ apiKeys, rateLimitBytes: '1MiB', ...flags });
+    server.engine.onControl = () => {
+      return { kind: 'quote', quote: { ...QUOTE, bytes: { p50: MiB / 2, p90: MiB } } };
+    };
+    server.engine.script = (run) => run.finish(moved(run.request));
+  }
+  const moved = (request: Parameters<typeof answerTo>[0], bytes = MiB / 8) => {
+    return { ...answerTo(request), experts: { ...COST, bytes } };
+  };
+
+  it('reserves the quote, and charges what the answer moved', async () => {
+    await start();
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${MiB / 2}`]);
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${(3 * MiB) / 8}`]);
+    expect(bytesOf(await complete('quiet', 9))).toEqual([`${MiB}`, `${MiB / 2}`]);
+  });
+
+  it('refuses with 429, Retry-After and the quote', async () => {
+    await start();
+    server.engine.script = undefined;
+    void complete('noisy', 9);
+    await eventually(() => server.engine.runs.length === 1);
+    server.engine.script = (run) => run.finish(moved(run.request, MiB));
+    expect((await complete('noisy', 9)).status).toBe(200);
+    const refused = await complete('noisy', 9);
+    expect([refused.status, refused.json.error.code]).toEqual([429, 'rate_limited']);
+    expect(refused.json.error.details).toEqual({
+      ...{ bytes: MiB / 2, limit: MiB, remaining: 0, seconds_p50: 8, seconds_p90: 20 },
+      ...{ queue_seconds: 1, experts: 100, bytes_moved: MiB / 2, max_tokens: 40 },
+    });
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    expect(bytesOf(refused)).toEqual([`${MiB}`, '0']);
+    const { text } = await server.ask('/metrics');
+    expect(text).toContain('sida_admission_refused_total{reason="bytes"} 1');
+    for (const run of [...server.engine.runs]) run.finish();
+  });
+
+  it('returns the reservation after a server error, and keeps it after a deadline', async () => {
+    await start({ deadline: '30ms' });
+    server.engine.script = (run) => run.fail('internal');
+    for (let i = 0; i < 4; i += 1) expect((await complete('noisy', 9)).status).toBe(500);
+    server.engine.script = undefined;
+    for (let i = 0; i < 2; i += 1) expect((await complete('noisy', 9)).status).toBe(504);
+    expect((await complete('noisy', 9)).status).toBe(429);
+  });
+
+  it('charges at the end where there is no quote', async () => {
+    await start();
+    server.engine.computes = undefined;
+    server.engine.script = (run) => run.finish(moved(run.request, 2 * MiB));
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${MiB}`]);
+    const refused = await complete('noisy', 9);
+    expect([refused.status, refused.json.error.details.remaining]).toEqual([429, 0]);
+    expect(server.engine.controls).toEqual([]);
+  });
+
+  it('charges kept jobs, and quotes nothing that runs no model', async () => {
+    await start();
+    const kept = await server.post('/v1/jobs', { type: 'completion', ...ids(9) }, as('noisy'));
+    expect([kept.status, ...bytesOf(kept)]).toEqual([202, `${MiB}`, `${MiB / 2}`]);
+    await eventually(async () => {
+      const { headers } = await server.post('/v1/tokenize', { input: 'a' }, as('noisy'));
+      return headers['x-ratelimit-remaining-bytes'] === `${(7 * MiB) / 8}`;
+    });
+    expect(server.engine.controls).toHaveLength(1);
   });
 });
 

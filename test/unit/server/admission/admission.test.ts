@@ -1,7 +1,7 @@
 // The token limit of each minute and each caller's share of the queue.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { QueueShare } from '../../../../src/server/admission/queue-share.js';
-import { memoryLimiter, TokenLimit } from '../../../../src/server/admission/token-limit.js';
+import { memoryLimiter, RateLimit } from '../../../../src/server/admission/rate-limit.js';
 
 describe('tokens per minute', () => {
   beforeEach(() => {
@@ -10,9 +10,9 @@ describe('tokens per minute', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
-  const limitOf = (tokens: number) => new TokenLimit(memoryLimiter(tokens));
+  const limitOf = (tokens: number) => new RateLimit(memoryLimiter(tokens));
   const known = (tokens: number) => ({ known: tokens, estimated: 0 });
-  const left = async (limit: TokenLimit, who = 'a') =>
+  const left = async (limit: RateLimit, who = 'a') =>
     (await limit.reserve(who, known(0))).allowance.remaining;
 
   it('are reserved, then settled with the tokens that were used', async () => {
