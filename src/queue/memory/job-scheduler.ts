@@ -1,8 +1,8 @@
 /**
- * Sends jobs to the engine, the jobs of each owner in order. The scheduler refuses jobs early, runs a job again after
- * a crash, and gives up a job that crashes the engine. A job ends once; later outcomes are dropped.
+ * Sends jobs to the engine, of each owner the job that is due first (due-time.ts). The scheduler refuses jobs early,
+ * runs a job again after a crash, and gives up a job that crashes the engine. A job ends once; later outcomes are
+ * dropped.
  */
-
 import { clockMs } from '../../clock.js';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
@@ -331,7 +331,10 @@ export class JobScheduler {
   }
 
   #onEngineState(state: EngineState): void {
-    if (state.phase === 'ready') this.#pump();
+    if (state.phase === 'ready') {
+      this.#pump();
+      void this.#quoteWaiting();
+    }
     if (state.phase === 'failed' || state.phase === 'closed') {
       for (const job of [...this.#waiting]) this.#end(job, this.#draining ? shuttingDown() : unservable());
     }
