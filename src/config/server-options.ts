@@ -132,8 +132,8 @@ export const SERVER_OPTIONS = {
     group: 'server',
     expert: true,
     default: null,
-    help: 'refuse a request at once that will likely take longer, from its quote',
-    more: 'As likely as not, by its p50 of /v1/quote. 422: the request alone takes longer; 503: the queue makes it so. Not the first answers of a kind, nor jobs of /v1/jobs',
+    help: 'refuse a request at once that will likely take longer',
+    more: 'By its p50 of /v1/quote. 422: the request alone takes longer; 503: the queue makes it so. Not the first answers of a kind, nor jobs of /v1/jobs',
     parse: duration(1, 86_400_000),
   }),
   keepAlive: option({
@@ -317,7 +317,7 @@ export const SERVER_OPTIONS = {
     group: 'security',
     default: null,
     help: 'file of keys, each with a name and scopes',
-    more: 'Scopes are infer, admin and metrics. The file holds only hashes; `sida key new` makes its lines. The server reads it again when it changes and on SIGHUP',
+    more: 'Scopes are infer, admin and metrics. `sida key new` makes its lines. The server reads it again when it changes and on SIGHUP',
     parse: text('a file of keys', '/etc/sida/keys'),
   }),
   rateLimit: option({
@@ -327,7 +327,7 @@ export const SERVER_OPTIONS = {
     default: null,
     unit: 'tokens a minute',
     help: 'tokens a minute that each key may use',
-    more: 'Without keys, each client address. Prompts and completions count together. Further requests get 429. Servers of one --redis count together',
+    more: 'Without keys, each client address. Further requests get 429. Servers of one --redis count together',
     parse: wholeNumber(1, 1e12, '100000'),
   }),
   rateLimitBytes: option({
@@ -338,7 +338,7 @@ export const SERVER_OPTIONS = {
     default: null,
     unit: 'bytes a minute',
     help: 'bytes of experts a minute that answers of each key may move',
-    more: 'As --rate-limit. A request reserves its quote, and is charged what it moved. With `sida worker` it reserves nothing',
+    more: 'As --rate-limit. A request reserves its quote; with `sida worker` it reserves nothing',
     parse: bytes(1, 2 ** 50),
   }),
   allowedHosts: option({

@@ -67,8 +67,8 @@ describe('batcher', () => {
     expect(under.full).toBe(true);
     const jobs = () => under.take().batch.requests.map(({ job }) => job);
     expect(jobs()).toEqual([1]);
-    under.add([item(20, 2, 0, '', 12), item(20, 3, 0, '', 14)], 0);
-    under.add([item(20, 4, 0, '', 16), item(90, 4, 0, '', 18)], 0);
+    under.add([item(20, 2, 0, '', 22), item(20, 3, 0, '', 24)], 0);
+    under.add([item(20, 4, 0, '', 26), item(90, 4, 0, '', 28)], 0);
     expect([jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2, 3, 4], [4], [1]]);
   });
 

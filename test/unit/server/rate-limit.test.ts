@@ -209,8 +209,6 @@ describe('--rate-limit-bytes', () => {
     });
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
     expect(bytesOf(refused)).toEqual([`${MiB}`, '0']);
-    const { text } = await server.ask('/metrics');
-    expect(text).toContain('sida_admission_refused_total{reason="bytes"} 1');
     for (const run of [...server.engine.runs]) run.finish();
   });
 
@@ -224,13 +222,16 @@ describe('--rate-limit-bytes', () => {
   });
 
   it('charges at the end where there is no quote', async () => {
-    await start();
+    server = await TestServer.start({ rateLimitBytes: '1MiB' });
     server.engine.computes = undefined;
     server.engine.script = (run) => run.finish(moved(run.request, 2 * MiB));
-    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${MiB}`]);
-    const refused = await complete('noisy', 9);
+    const ask = () => server.post('/v1/completions', ids(9));
+    expect(bytesOf(await ask())).toEqual([`${MiB}`, `${MiB}`]);
+    const refused = await ask();
     expect([refused.status, refused.json.error.details.remaining]).toEqual([429, 0]);
     expect(server.engine.controls).toEqual([]);
+    const { text } = await server.ask('/metrics');
+    expect(text).toContain('sida_admission_refused_total{reason="bytes"} 1');
   });
 
   it('charges kept jobs, and quotes nothing that runs no model', async () => {
