@@ -56,8 +56,9 @@ export class Admission {
     return starts;
   }
 
-  /** The request gave its pages away, and waits for its next turn. */
+  /** The request gave its pages away, and waits for its next turn, before all of its key that have not begun. */
   suspend(request: Request): void {
+    request.dueMs = Number.NEGATIVE_INFINITY;
     this.#add(request);
   }
 

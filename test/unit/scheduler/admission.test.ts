@@ -53,11 +53,14 @@ function pages(free: number) {
   const begun: string[] = [];
   const owners: string[] = [];
   let id = 0;
-  const start = ({ owner, dueMs }: Request) => {
+  let last: Request | undefined;
+  const start = (request: Request) => {
+    const { owner, dueMs } = request;
     if (free === 0) return false;
     free -= 1;
     owners.push(owner);
-    begun.push(`${owner}${dueMs}`);
+    begun.push(request.suspended === null ? `${owner}${dueMs}` : 'suspended');
+    last = request;
     return true;
   };
   const options = {
@@ -84,6 +87,12 @@ function pages(free: number) {
       }
       admission.startRequests();
     },
+    /** The last request that began gives its page away to one of another key. */
+    suspend: () => {
+      owners.splice(owners.indexOf(last!.owner), 1, 'other');
+      last!.suspended = {} as Request['suspended'];
+      admission.suspend(last!);
+    },
     end: (owner: string) => {
       owners.splice(owners.indexOf(owner), 1);
       free += 1;
@@ -106,4 +115,14 @@ it('starts what is due first of the key that has least', () => {
   end('a');
   end('a');
   expect(begun).toEqual(['a10', 'a20', 'b90', 'a30']);
+});
+
+it('lets a generation that gave way go on before those of its key that have not begun', () => {
+  const { begun, send, end, suspend } = pages(1);
+  send('a90');
+  suspend();
+  send('a10', 'a20');
+  end('other');
+  end('a');
+  expect(begun).toEqual(['a90', 'suspended', 'a10']);
 });
