@@ -1,8 +1,9 @@
 /**
  * Groups requests into batches within a token budget, and sends each batch to the inference thread when it is due and
- * the queue has room. Runs on the main thread. Keys take turns; of a key, the request that is due first goes first.
+ * the queue has room. Runs on the main thread. Keys take turns; of a key, the job that is due first goes first.
  */
 
+import { clockMs } from '../clock.js';
 import { profiledFor } from '../profile/thread-events.js';
 import type { QueueGauge } from '../protocol/batch-queue.js';
 import type { PreparedRequest, PromptBatch } from '../protocol/inference-messages.js';
@@ -22,10 +23,15 @@ export interface MadeBatch {
 }
 
 interface WaitingJob {
+  readonly id: number;
   readonly owner: string;
+  readonly routingK: number;
   readonly arrivedMs: number;
-  /** Requests of it that wait. */
-  waiting: number;
+  readonly requests: PreparedRequest[];
+  /** Index of its next request. */
+  next: number;
+  /** Later than that of its requests once it has had a turn after them. */
+  dueMs: number;
 }
 
 /** The part of a batcher that the batch feed uses. */
@@ -35,8 +41,8 @@ export class Batcher {
   readonly #options: BatcherOptions;
   /** In the order of arrival. */
   readonly #jobs = new Map<number, WaitingJob>();
-  /** Waiting requests by key, in the order of due times. Keys are in the order of their turns: a new one goes last. */
-  readonly #owners = new Map<string, PreparedRequest[]>();
+  /** Jobs by key, in the order of due times. Keys are in the order of their turns: a new one goes last. */
+  readonly #owners = new Map<string, WaitingJob[]>();
   #waiting = 0;
   #tokens = 0;
   #lastBatch = -1;
@@ -61,28 +67,18 @@ export class Batcher {
 
   add(requests: readonly PreparedRequest[], nowMs: number): void {
     for (const request of requests) {
-      const { job, owner } = request;
-      if (!this.#jobs.has(job)) this.#jobs.set(job, { owner, arrivedMs: nowMs, waiting: 0 });
-      const waiting = this.#owners.get(owner) ?? [];
-      waiting.push(request);
-      this.#owners.set(owner, waiting);
+      const job = this.#jobs.get(request.job) ?? this.#open(request, nowMs);
+      job.requests.push(request);
       this.#count(request, 1);
     }
-    // Of requests that are due at once, those that came first stay first.
-    for (const owner of new Set(requests.map((each) => each.owner)))
-      this.#owners.get(owner)!.sort((a, b) => a.dueMs - b.dueMs);
   }
 
   /** Removes the job's waiting requests. Those in batches that were already made stay there. */
-  cancel(job: number): void {
-    const { owner } = this.#jobs.get(job) ?? {};
-    if (owner === undefined) return;
-    const kept: PreparedRequest[] = [];
-    for (const request of this.#owners.get(owner)!) {
-      if (request.job === job) this.#count(request, -1);
-      else kept.push(request);
-    }
-    this.#keep(owner, kept);
+  cancel(id: number): void {
+    const job = this.#jobs.get(id);
+    if (job === undefined) return;
+    for (const request of job.requests.slice(job.next)) this.#count(request, -1);
+    this.#close(job);
   }
 
   /** Milliseconds until the next batch is due: 0 if it is due now, Infinity if no request waits. */
@@ -93,10 +89,9 @@ export class Batcher {
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
-  /** The first key whose next request is due before all of the key's requests in `ahead`. */
-  overtaking(ahead: readonly PreparedRequest[]): string | undefined {
-    for (const [owner, [next]] of this.#owners)
-      if (ahead.every((each) => each.owner !== owner || next!.dueMs < each.dueMs)) return owner;
+  /** The first key that is not among `owners`. */
+  keyBeside(owners: ReadonlySet<string>): string | undefined {
+    for (const owner of this.#owners.keys()) if (!owners.has(owner)) return owner;
     return undefined;
   }
 
@@ -105,25 +100,20 @@ export class Batcher {
    * of each, and so on, up to the first request that does not fit. All have the routing of the first. `turn` is the key
    * whose turn it is, if not the first one's.
    */
-  take(turn?: string): MadeBatch {
+  take(nowMs: number, turn?: string): MadeBatch {
     const [first = turn!] = turn === undefined ? this.#owners.keys() : [];
-    const cursors = [...new Set([first, ...this.#owners.keys()])].map((owner): Cursor => {
-      return { owner, waiting: this.#owners.get(owner)!, at: 0 };
-    });
-    const { routingK } = cursors[0]!.waiting[0]!;
-    const taken = new Set<PreparedRequest>();
+    const { routingK } = this.#owners.get(first)![0]!;
+    const requests: PreparedRequest[] = [];
     let tokens = 0;
-    for (const request of inTurn(cursors, routingK)) {
+    let arrivedMs = nowMs;
+    for (const job of this.#inTurn(first, routingK)) {
+      const request = job.requests[job.next]!;
       tokens += sizeOf(request);
-      if (taken.size > 0 && tokens > this.#options.maxBatchTokens) break;
-      taken.add(request);
-    }
-    const requests = [...taken];
-    const arrivedMs = Math.min(...requests.map(({ job }) => this.#jobs.get(job)!.arrivedMs));
-    for (const request of requests) this.#count(request, -1);
-    for (const { owner, waiting, at } of cursors) {
-      const passed = waiting.slice(0, at).filter((each) => !taken.has(each));
-      this.#keep(owner, [...passed, ...waiting.slice(at)]);
+      if (requests.length > 0 && tokens > this.#options.maxBatchTokens) break;
+      requests.push(request);
+      arrivedMs = Math.min(arrivedMs, job.arrivedMs);
+      this.#count(request, -1);
+      this.#pass(job, nowMs);
     }
     // The key's next turn comes after those of all others.
     const rest = this.#owners.get(first);
@@ -133,36 +123,49 @@ export class Batcher {
     return { batch: { id: this.#lastBatch, routingK, requests }, arrivedMs };
   }
 
-  #keep(owner: string, waiting: PreparedRequest[]): void {
-    if (waiting.length > 0) this.#owners.set(owner, waiting);
-    else this.#owners.delete(owner);
+  /** The next job of each key with this routing, then the second of each, and so on. */
+  *#inTurn(first: string, routingK: number): Iterable<WaitingJob> {
+    for (let left = [...new Set([first, ...this.#owners.keys()])]; left.length > 0; ) {
+      const jobs = left.flatMap(
+        (owner) => this.#owners.get(owner)?.find((job) => job.routingK === routingK) ?? [],
+      );
+      yield* jobs;
+      left = jobs.map(({ owner }) => owner);
+    }
+  }
+
+  /** A job that is due takes turns with the others of its key, so that none waits for all of its requests. */
+  #pass(job: WaitingJob, nowMs: number): void {
+    job.next += 1;
+    if (job.next === job.requests.length) this.#close(job);
+    else if (job.dueMs <= nowMs) {
+      const own = this.#owners.get(job.owner)!;
+      job.dueMs = own.at(-1)!.dueMs;
+      own.splice(own.indexOf(job), 1);
+      own.push(job);
+    }
+  }
+
+  #open({ job: id, owner, routingK, dueMs }: PreparedRequest, arrivedMs: number): WaitingJob {
+    const job = { id, owner, routingK, arrivedMs, requests: [], next: 0, dueMs };
+    const own = this.#owners.get(owner) ?? [];
+    // Of jobs that are due at once, those that came first stay first.
+    own.splice(own.findLastIndex((each) => each.dueMs <= dueMs) + 1, 0, job);
+    this.#owners.set(owner, own);
+    this.#jobs.set(id, job);
+    return job;
+  }
+
+  #close(job: WaitingJob): void {
+    const own = this.#owners.get(job.owner)!;
+    own.splice(own.indexOf(job), 1);
+    if (own.length === 0) this.#owners.delete(job.owner);
+    this.#jobs.delete(job.id);
   }
 
   #count(request: PreparedRequest, sign: 1 | -1): void {
-    const job = this.#jobs.get(request.job)!;
-    job.waiting += sign;
-    if (job.waiting === 0) this.#jobs.delete(request.job);
     this.#waiting += sign;
     this.#tokens += sign * sizeOf(request);
-  }
-}
-
-interface Cursor {
-  owner: string;
-  waiting: readonly PreparedRequest[];
-  /** Index of the next request. */
-  at: number;
-}
-
-/** The next request of each key with this routing, then the second of each, and so on. */
-function* inTurn(cursors: readonly Cursor[], routingK: number): Iterable<PreparedRequest> {
-  for (let left = [...cursors]; left.length > 0; ) {
-    left = left.filter((cursor) => {
-      while (cursor.waiting[cursor.at] !== undefined && cursor.waiting[cursor.at]!.routingK !== routingK)
-        cursor.at += 1;
-      return cursor.at < cursor.waiting.length;
-    });
-    for (const cursor of left) yield cursor.waiting[cursor.at++]!;
   }
 }
 
@@ -176,7 +179,7 @@ interface BatchFeedOptions {
   queue: QueueGauge;
   /** Puts the batch into the queue. Calls keep their order. */
   handOn: (batch: PromptBatch) => void;
-  /** In milliseconds. */
+  /** Default: `clockMs`, the clock of due times. */
   clock?: () => number;
 }
 
@@ -185,13 +188,13 @@ export class BatchFeed {
   readonly #clock: () => number;
   /** Batches sent so far. */
   #handed = 0;
-  /** Requests of the batches that were sent and may not be taken yet, the last batch last. */
-  #sent: PreparedRequest[][] = [];
+  /** Keys of the batches that were sent and may not be taken yet, the last batch last. */
+  #owners: string[][] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: BatchFeedOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? (() => performance.now());
+    this.#clock = options.clock ?? clockMs;
   }
 
   add(requests: readonly PreparedRequest[]): void {
@@ -221,11 +224,11 @@ export class BatchFeed {
     for (;;) {
       const newcomer = this.#newcomer();
       if (newcomer === undefined && !this.#due()) break;
-      const { batch, arrivedMs } = batcher.take(newcomer);
+      const { batch, arrivedMs } = batcher.take(this.#clock(), newcomer);
       const tokens = batch.requests.reduce((sum, request) => sum + request.tokens.length, 0);
       profiledFor('batch wait', this.#clock() - arrivedMs, { batch: batch.id, tokens });
       this.#handed += 1;
-      this.#sent = [...this.#sent, batch.requests].slice(-this.#ahead);
+      this.#owners = [...this.#owners, batch.requests.map(({ owner }) => owner)].slice(-this.#ahead);
       handOn(batch);
     }
     clearTimeout(this.#timer);
@@ -240,15 +243,15 @@ export class BatchFeed {
   }
 
   /**
-   * While requests wait for KV pages, the thread takes batches of keys that it does not know, and those with a request
-   * that is due before the others of its key. Such a request goes on at once then.
+   * While requests wait for KV pages, the thread takes batches of keys that it does not know. A key that no batch ahead
+   * is of goes on at once then, so that it does not wait for the requests of others.
    */
   #newcomer(): string | undefined {
     const { batcher, queue } = this.#options;
     const { consumerBlocked, mostCapacity } = queue;
     if (!consumerBlocked || this.#ahead >= mostCapacity) return undefined;
-    this.#sent = this.#ahead === 0 ? [] : this.#sent.slice(-this.#ahead);
-    return batcher.overtaking(this.#sent.flat());
+    this.#owners = this.#ahead === 0 ? [] : this.#owners.slice(-this.#ahead);
+    return batcher.keyBeside(new Set(this.#owners.flat()));
   }
 
   #due(): boolean {

@@ -27,7 +27,7 @@ export class JobBatcher implements BatchMaker {
   }
 
   /** Jobs of the bench have no owners. */
-  overtaking(): undefined {
+  keyBeside(): undefined {
     return undefined;
   }
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Batcher } from '../../../src/scheduler/batch.js';
-import { dueTime, inputsDue } from '../../../src/scheduler/due-time.js';
+import { dueTime } from '../../../src/scheduler/due-time.js';
 
 interface Came {
   atMs: number;
@@ -25,7 +25,7 @@ function begins(came: readonly Came[], due: (each: Came) => number): number[] {
       const one = { item: next, job: next, jobItems: 1, routingK: 0, tokens: new Int32Array(1), work };
       batcher.add([{ ...one, owner, dueMs: due(came[next]!) }], now);
     }
-    const { job } = batcher.take().batch.requests[0]!;
+    const { job } = batcher.take(now).batch.requests[0]!;
     begun[job] = now;
     now += came[job]!.seconds * 1000;
   }
@@ -99,9 +99,4 @@ it('is due in half the time that is left at the latest, and at once if none is l
   expect(dueTime(1_000, 3, Number.POSITIVE_INFINITY)).toBe(31_000);
   expect(dueTime(1_000, 3, 40_000)).toBe(21_000);
   expect(dueTime(1_000, 3, -5)).toBe(1_000);
-});
-
-it('spreads the inputs of a job over its time', () => {
-  expect(inputsDue(1_000, 5_000, 4)).toEqual([2_000, 3_000, 4_000, 5_000]);
-  expect(inputsDue(1_000, Number.POSITIVE_INFINITY, 1)).toEqual([Number.POSITIVE_INFINITY]);
 });
