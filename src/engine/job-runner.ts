@@ -6,7 +6,13 @@
 import { clockMs } from '../clock.js';
 import type { PrefixCacheMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
-import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
+import type {
+  CompletionDelta,
+  FromEngine,
+  JobRequest,
+  JobResult,
+  JobTimes,
+} from '../protocol/engine-messages.js';
 import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, PreparedRequest, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
@@ -14,7 +20,7 @@ import type { Quote } from '../protocol/quote.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { Quoter } from '../quote/quoter.js';
 import type { BatchFeed } from '../scheduler/batch.js';
-import { dueTime, inputsDue } from '../scheduler/due-time.js';
+import { dueTime } from '../scheduler/due-time.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structured-output/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import {
@@ -52,8 +58,7 @@ interface StartedJob {
   request: JobRequest;
   /** By the clock of `clockMs`. */
   begin: number;
-  /** When it fails without an answer, by the same clock. */
-  deadlineMs: number;
+  times: JobTimes;
 }
 
 interface RunningJob {
@@ -99,9 +104,10 @@ export class JobRunner {
     return this.#byItem.size;
   }
 
-  start(id: string, request: JobRequest, deadlineMs = Number.POSITIVE_INFINITY): void {
+  start(id: string, request: JobRequest, times?: JobTimes): void {
     const begin = clockMs();
-    const started = { id, request, begin, deadlineMs };
+    const unbound = { arrivedMs: begin, deadlineMs: Number.POSITIVE_INFINITY };
+    const started = { id, request, begin, times: times ?? unbound };
     this.#orRefuse(id, () => {
       const { engine } = taskOf(request);
       if (engine.runs === 'detokenizer') {
@@ -259,7 +265,7 @@ export class JobRunner {
   }
 
   #run(
-    { id, request, begin, deadlineMs }: StartedJob,
+    { id, request, begin, times }: StartedJob,
     { results }: ModelWork<JobRequest, JobResult>,
     inputs: readonly PreparedInput[],
     grammar: PreparedGrammar | undefined,
@@ -290,9 +296,9 @@ export class JobRunner {
       this.#byItem.set(job.firstItem + index, job);
     });
     const { owner = '', maxSeconds = Number.POSITIVE_INFINITY } = request;
-    const leftMs = Math.min(deadlineMs - job.tokenizedMs, maxSeconds * 1000);
-    const dueMs = dueTime(job.tokenizedMs, job.quote.aloneSeconds, leftMs);
-    const due = inputsDue(job.tokenizedMs, dueMs, inputs.length);
+    const { arrivedMs, deadlineMs } = times;
+    const leftMs = Math.min(deadlineMs - arrivedMs, maxSeconds * 1000);
+    const dueMs = dueTime(arrivedMs, job.quote.aloneSeconds, leftMs);
     const requests = inputs.map(({ tokens, work }, index): PreparedRequest => {
       return {
         item: job.firstItem + index,
@@ -300,7 +306,7 @@ export class JobRunner {
         jobItems: inputs.length,
         routingK,
         owner,
-        dueMs: due[index]!,
+        dueMs,
         ...(prefixCache !== 'off' && { prefixScope: prefixCache === 'per-key' ? owner : '' }),
         work: onThread(work, grammar),
         tokens,

@@ -274,9 +274,14 @@ export interface EngineCounters extends Counters {
 /** What the inference thread knows of them. */
 export type InferenceFigures = Omit<EngineCounters, 'waitingInputs' | 'quotes'>;
 
+/** When a job came to the queue, and when it fails without an answer, by the clock of `clockMs`. */
+export interface JobTimes {
+  arrivedMs: number;
+  deadlineMs: number;
+}
+
 export type ToEngine =
-  /** Without an answer, the job fails at `deadlineMs` by the clock of `clockMs`. */
-  | { type: 'job'; id: string; request: JobRequest; deadlineMs?: number }
+  | { type: 'job'; id: string; request: JobRequest; times?: JobTimes }
   | { type: 'cancel'; id: string }
   /** Reports that `deltas` more deltas of a stream were taken. As many more may be sent. */
   | { type: 'taken'; id: string; deltas: number }

@@ -226,10 +226,17 @@ export class JobScheduler {
     for (;;) {
       const job = this.#waiting.find(({ quoted }) => !quoted);
       if (job === undefined || this.#engine.state.phase !== 'ready') break;
+      try {
+        const reply = await this.#engine.control({ kind: 'quote', job: job.request });
+        const { maxSeconds = Number.POSITIVE_INFINITY } = job.request;
+        const leftMs = Math.min(job.deadlineMs, maxSeconds * 1000);
+        if (reply.kind === 'quote') job.dueMs = dueTime(job.submittedAt, reply.quote.aloneSeconds, leftMs);
+      } catch (error) {
+        if (SidaError.from(error).code === 'not_ready') break;
+        // A job that cannot be quoted fails soon, so it is short.
+        job.dueMs = job.submittedAt;
+      }
       job.quoted = true;
-      const reply = await this.#engine.control({ kind: 'quote', job: job.request }).catch(() => undefined);
-      if (reply?.kind !== 'quote') continue;
-      job.dueMs = dueTime(job.submittedAt, reply.quote.aloneSeconds, job.deadlineMs);
     }
     this.#quoting = false;
   }
@@ -280,9 +287,10 @@ export class JobScheduler {
     job.onRun?.(job.attempts);
     try {
       const attempt = job.attempts;
+      const arrivedMs = clockMs() + job.submittedAt - performance.now();
       const result = await this.#engine.run(job.id, job.request, {
         signal: job.abort.signal,
-        deadlineMs: clockMs() + job.submittedAt + job.deadlineMs - performance.now(),
+        times: { arrivedMs, deadlineMs: arrivedMs + job.deadlineMs },
         ...(job.onDelta !== undefined && { onDelta: (delta) => this.#onDelta(job, delta, attempt) }),
       });
       const now = performance.now();

@@ -335,27 +335,37 @@ describe('refusals', () => {
 });
 
 describe('due times', () => {
-  const due = (request: TaskJob, deadlineMs?: number) => {
+  const due = (request: TaskJob, times?: { arrivedMs: number; deadlineMs: number }) => {
     const { items, jobs } = bench();
-    const begin = clockMs();
-    jobs.start('a', request, deadlineMs === undefined ? undefined : begin + deadlineMs);
-    return { each: items.map(({ dueMs }) => dueMs - begin), passed: clockMs() - begin };
+    jobs.start('a', request, times);
+    return items.map(({ dueMs }) => dueMs);
+  };
+  const arrived = (agoMs: number, deadlineMs: number) => {
+    const arrivedMs = clockMs() - agoMs;
+    return { arrivedMs, deadlineMs: arrivedMs + deadlineMs };
   };
 
-  it('are later for more tokens, and spread over the inputs of a job', () => {
-    const spread = [1, 100].map((maxTokens) => {
-      const { each } = due(complete({ prompts: ['x', 'x', 'x'], maxTokens }));
-      expect(each[2]! - each[1]!).toBeCloseTo(each[1]! - each[0]!);
-      return each[2]! - each[0]!;
-    });
-    expect(spread[0]).toBeGreaterThan(0);
-    expect(spread[1]).toBeGreaterThan(10 * spread[0]!);
+  it('are later for more tokens, and equal for the inputs of a job', () => {
+    const times = arrived(0, Number.POSITIVE_INFINITY);
+    const [few, many] = [1, 100].map((maxTokens) =>
+      due(complete({ prompts: ['x', 'x', 'x'], maxTokens }), times).map((at) => at - times.arrivedMs),
+    );
+    expect(few![0]).toBeGreaterThan(0);
+    expect(many![0]).toBeGreaterThan(10 * few![0]!);
+    expect(new Set(many).size).toBe(1);
+  });
+
+  it('count from the arrival at the queue', () => {
+    const [now, before] = [arrived(0, 1e9), arrived(5_000, 1e9)];
+    const [late, soon] = [now, before].map((times) => due(complete({ maxTokens: 100 }), times)[0]!);
+    expect(late! - soon!).toBeCloseTo(now.arrivedMs - before.arrivedMs, 3);
   });
 
   it('are within half of the deadline, and of max_seconds', () => {
-    const late = due(complete({ maxTokens: 100 }), -1);
-    expect(late.each[0]!).toBeLessThanOrEqual(late.passed);
-    const short = due(complete({ maxTokens: 100, maxSeconds: 1e-6 }));
-    expect(short.each[0]!).toBeLessThanOrEqual(short.passed + 1e-3);
+    const short = arrived(0, 0.002);
+    expect(due(complete({ maxTokens: 100 }), short)[0]! - short.arrivedMs).toBeCloseTo(0.001, 4);
+    const times = arrived(0, 1e9);
+    const limited = complete({ maxTokens: 100, maxSeconds: 2e-6 });
+    expect(due(limited, times)[0]! - times.arrivedMs).toBeCloseTo(0.001, 4);
   });
 });

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { clockMs } from '../../../../src/clock.js';
-import type { SidaError } from '../../../../src/errors.js';
+import { SidaError } from '../../../../src/errors.js';
 import type { JobOptions } from '../../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../../src/queue/memory/memory-queue.js';
 import type { TaskJob } from '../../../../src/tasks/registry.js';
@@ -99,12 +99,14 @@ describe('quotes of waiting jobs', () => {
     }
     return engine.started;
   }
-  /** Every token takes 10 ms, and 7 tokens cannot be quoted. */
+  /** Every token takes 10 ms. 7 tokens cannot be quoted, and the engine is not ready for 8 at first. */
   function makeQuoting(concurrency: number): void {
     makeQueue({ bound: 100, concurrency, deadlineMs: 60_000 });
     engine.onControl = (request) => {
       const { maxTokens } = (request as unknown as { job: ReturnType<typeof complete> }).job;
       if (maxTokens === 7) throw new Error('no quote');
+      if (maxTokens === 8 && engine.controls.length === 1)
+        throw new SidaError({ code: 'not_ready', message: 'The engine restarts' });
       return { kind: 'quote', quote: { ...QUOTE, aloneSeconds: maxTokens / 100 } };
     };
   }
@@ -124,12 +126,30 @@ describe('quotes of waiting jobs', () => {
     expect(engine.runs).toEqual([]);
   });
 
-  it('count a job as long that has none, and jobs that run no model as short', async () => {
+  it('count a job as short that cannot be quoted or runs no model', async () => {
     submit('running', 1);
     submit('unquoted', 7);
     submit('quoted', 100);
     void queue.submit('tokenize', REQUEST).catch(() => undefined);
-    expect(await order()).toEqual(['running', 'tokenize', 'quoted', 'unquoted']);
+    expect(await order()).toEqual(['running', 'unquoted', 'tokenize', 'quoted']);
+  });
+
+  it('are asked for again when the engine is ready', async () => {
+    submit('running', 1);
+    submit('restarted', 8);
+    submit('long', 100);
+    await settle();
+    expect(engine.controls).toHaveLength(1);
+    engine.enter('ready');
+    expect(await order()).toEqual(['running', 'restarted', 'long']);
+    expect(engine.controls).toHaveLength(3);
+  });
+
+  it('count max_seconds as a deadline', async () => {
+    submit('running', 1);
+    submit('long', 200);
+    void queue.submit('limited', { ...complete(300), maxSeconds: 1 }).catch(() => undefined);
+    expect(await order()).toEqual(['running', 'limited', 'long']);
   });
 
   it('leave keys their turns', async () => {
@@ -145,11 +165,13 @@ describe('quotes of waiting jobs', () => {
     expect(engine.started).toEqual(['a1', 'a2', 'b1']);
   });
 
-  it('tell the engine when a job fails unanswered', () => {
+  it('tell the engine when a job came and when it fails unanswered', () => {
+    const before = clockMs();
     submit('running', 1);
-    const left = engine.runs[0]!.options.deadlineMs! - clockMs();
-    expect(left).toBeGreaterThan(0);
-    expect(left).toBeLessThanOrEqual(60_000);
+    const { arrivedMs, deadlineMs } = engine.runs[0]!.options.times!;
+    expect(arrivedMs).toBeGreaterThanOrEqual(before - 0.01);
+    expect(arrivedMs).toBeLessThanOrEqual(clockMs() + 0.01);
+    expect(deadlineMs - arrivedMs).toBe(60_000);
   });
 });
 
