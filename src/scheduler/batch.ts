@@ -125,12 +125,13 @@ export class Batcher {
 
   /** The next job of each key with this routing, then the second of each, and so on. */
   *#inTurn(first: string, routingK: number): Iterable<WaitingJob> {
-    for (let left = [...new Set([first, ...this.#owners.keys()])]; left.length > 0; ) {
-      const jobs = left.flatMap(
-        (owner) => this.#owners.get(owner)?.find((job) => job.routingK === routingK) ?? [],
-      );
-      yield* jobs;
-      left = jobs.map(({ owner }) => owner);
+    const left = new Set([first, ...this.#owners.keys()]);
+    while (left.size > 0) {
+      for (const owner of left) {
+        const job = this.#owners.get(owner)?.find((each) => each.routingK === routingK);
+        if (job === undefined) left.delete(owner);
+        else yield job;
+      }
     }
   }
 
