@@ -338,7 +338,7 @@ export const SERVER_OPTIONS = {
     default: null,
     unit: 'bytes a minute',
     help: 'bytes of experts a minute that answers of each key may move',
-    more: 'As --rate-limit. A request reserves its quote; with `sida worker` it reserves nothing',
+    more: 'As --rate-limit. A request reserves the p90 of its quote',
     parse: bytes(1, 2 ** 50),
   }),
   allowedHosts: option({

@@ -3,13 +3,11 @@ import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { JobRequest } from '../protocol/engine-messages.js';
 import type { Quote } from '../protocol/quote.js';
+import { clientGone } from '../queue/refusals.js';
 import { taskOf } from '../tasks/registry.js';
 import { quoteAnswer } from '../tasks/shared/schema.js';
-import { quoteDetails, type Ticket } from './admission/admission.js';
+import { LEAST_ANSWERS, quoteDetails, type Ticket } from './admission/admission.js';
 import { control, type ModelContext } from './context.js';
-
-/** Answers of a kind before requests are refused by quotes, which rest on the model's shape until then. */
-const LEAST_ANSWERS = 8;
 
 /** Quotes that are made at a time, because the queue does not bound the texts that the tokenizer reads for them. */
 const MOST_OPEN = 16;
@@ -72,17 +70,24 @@ export async function refuseByQuote(
   context: ModelContext,
   job: JobRequest,
   ticket: Ticket,
-  limitMs: number | undefined,
+  { limitMs, signal }: { limitMs?: number | undefined; signal?: AbortSignal } = {},
 ): Promise<void> {
   const limit = Math.min(
     job.maxSeconds ?? Number.POSITIVE_INFINITY,
     (limitMs ?? Number.POSITIVE_INFINITY) / 1000,
   );
   if (limit === Number.POSITIVE_INFINITY && !ticket.countsBytes) return;
-  const quote = givesQuote(context, job) ? await quoteOf(context, job) : undefined;
+  if (ticket.countsBytes) await ticket.checkBytes();
+  const quote = givesQuote(context, job) ? await quoteOf(context, job).catch(unquoted) : undefined;
   if (quote !== undefined && quote.measured >= LEAST_ANSWERS && quote.seconds.p50 > limit)
     throw refusal(context, job, quote, limit);
+  if (signal?.aborted) throw clientGone();
   if (ticket.countsBytes) await ticket.reserveBytes(quote);
+}
+
+/** The request waits in the queue for an engine that restarts. */
+function unquoted(error: SidaError): undefined {
+  if (!['engine_crashed', 'not_ready', 'deadline_exceeded'].includes(error.code)) throw error;
 }
 
 function givesQuote({ engine, queue, queueBound }: ModelContext, job: JobRequest): boolean {

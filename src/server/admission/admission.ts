@@ -10,7 +10,7 @@ import type { JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import type { Quote } from '../../protocol/quote.js';
 import type { JobQueue } from '../../queue/job-queue.js';
 import { taskOf } from '../../tasks/registry.js';
-import { leastTokens, refusedTokens } from '../../tasks/shared/token-estimates.js';
+import { leastTokens, refusedTokens, type TokenCost } from '../../tasks/shared/token-estimates.js';
 import { payerOf } from '../middleware/auth.js';
 import { QueueShare } from './queue-share.js';
 import { type Allowance, type RateLimit, RateLimited, type Reservation, type Unit } from './rate-limit.js';
@@ -30,9 +30,11 @@ interface AdmissionDependencies {
 export interface Ticket {
   /** True when the ticket holds a place in the queue or a reservation until it is settled. */
   holds: boolean;
-  /** Whether bytes are limited. Call `reserveBytes` once before the job then. */
+  /** Whether its bytes are limited. Call `checkBytes` before its quote and `reserveBytes` before the job then. */
   countsBytes: boolean;
-  /** Without a quote, the bytes are charged at the end. Sets headers as `admit`. Rejects with rate_limited. */
+  /** Sets headers as `admit`. Rejects with rate_limited when the minute's bytes are used up. */
+  checkBytes(): Promise<void>;
+  /** Sets headers as `admit`. Rejects with rate_limited, or with cannot_run when half of its like exceed the limit. */
   reserveBytes(quote: Quote | undefined): Promise<void>;
   /** The job has a result. Charges the tokens that it used and the bytes that it moved. */
   done(result: JobResult): Promise<void>;
@@ -42,9 +44,14 @@ export interface Ticket {
   unused(): Promise<void>;
 }
 
+/** Answers of a kind before its quotes count, which rest on the model's shape until then. */
+export const LEAST_ANSWERS = 8;
+
 export class Admission {
   readonly #needs: AdmissionDependencies;
   readonly #shares: QueueShare;
+  /** What all answers moved. */
+  readonly #moved = { answers: 0, bytes: 0 };
 
   constructor(needs: AdmissionDependencies) {
     this.#needs = needs;
@@ -64,29 +71,35 @@ export class Admission {
         message: 'This key has its share of the queue: the rest is for others; try again later',
       });
     }
-    const { tokens } = taskOf(request);
+    const { tokens, engine } = taskOf(request);
+    const limit = engine.runs === 'model' ? byteLimit : undefined;
+    let moves: Reservation | undefined;
+    const reserveBytes = async (cost: TokenCost, quote?: Quote) => {
+      try {
+        moves = await limit?.reserve(who, cost, quote && quoteDetails(quote));
+      } catch (error) {
+        throw this.#refused(res, error);
+      }
+      if (moves !== undefined) setHeaders(res, 'bytes', moves.allowance);
+    };
     try {
       const reservation = await tokenLimit?.reserve(who, tokens.cost(request));
       if (reservation !== undefined) setHeaders(res, 'tokens', reservation.allowance);
-      let moves: Reservation | undefined;
       return {
-        holds: keys.size > 1 || reservation !== undefined || byteLimit !== undefined,
-        countsBytes: byteLimit !== undefined,
-        reserveBytes: async (quote) => {
-          const estimated = Math.round(quote?.bytes.p50 ?? 0);
-          try {
-            moves = await byteLimit?.reserve(who, { known: 0, estimated }, quote && quoteDetails(quote));
-          } catch (error) {
-            throw this.#refused(res, error);
-          }
-          if (moves !== undefined) setHeaders(res, 'bytes', moves.allowance);
-        },
+        holds: keys.size > 1 || reservation !== undefined || limit !== undefined,
+        countsBytes: limit !== undefined,
+        checkBytes: () => reserveBytes({ known: 0, estimated: 0 }),
+        reserveBytes: (quote) => reserveBytes(this.#bytesOf(quote), quote),
         async unused() {
           leave();
           await Promise.all([reservation?.settle(0), moves?.settle(0)]);
         },
-        async done(result) {
+        done: async (result) => {
           leave();
+          if (limit !== undefined) {
+            this.#moved.answers += 1;
+            this.#moved.bytes += result.experts.bytes;
+          }
           const used = Math.max(tokens.used(request, result), leastTokens(tokens.texts(request)));
           await Promise.all([reservation?.settle(used), moves?.settle(Math.round(result.experts.bytes))]);
         },
@@ -101,6 +114,16 @@ export class Admission {
       leave();
       throw this.#refused(res, error);
     }
+  }
+
+  /** What it moves: its quote, or what answers moved on average before the quotes of its kind count. */
+  #bytesOf(quote: Quote | undefined): TokenCost {
+    if (quote === undefined || quote.measured < LEAST_ANSWERS) {
+      const { answers, bytes } = this.#moved;
+      return { known: 0, estimated: Math.round(bytes / Math.max(1, answers)) };
+    }
+    const known = Math.round(quote.bytes.p50);
+    return { known, estimated: Math.round(quote.bytes.p90) - known };
   }
 
   #refused(res: Response, error: unknown): unknown {
@@ -125,6 +148,8 @@ function wasRead({ code, read }: SidaError): boolean {
 }
 
 function setHeaders(res: Response, unit: Unit, { limit, remaining, resetSeconds }: Allowance): void {
+  // A stream that waits for its quote may have begun.
+  if (res.headersSent) return;
   res
     .setHeader(`x-ratelimit-limit-${unit}`, limit)
     .setHeader(`x-ratelimit-remaining-${unit}`, remaining)

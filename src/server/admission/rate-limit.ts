@@ -53,7 +53,8 @@ export class RateLimit {
       throw new SidaError({
         code: 'cannot_run',
         message: `The request may use ${known} ${this.#unit}; the limit is ${limit} ${this.#unit} a minute`,
-        details: { [this.#unit]: known, limit },
+        details: { ...quote, [this.#unit]: known, limit },
+        ...(quote && { read: true }),
       });
     }
     // The reservation is capped at the limit, so that an estimate alone never makes a request impossible.
