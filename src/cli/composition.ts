@@ -76,7 +76,7 @@ export async function composeServer(
         sharedBudget,
         loaded,
         spans,
-        rateLimiter: shared?.rateLimiter,
+        limiters: shared?.limiters,
       };
       return listening(options.host, options.port, '--port', () => startServer(dependencies));
     },

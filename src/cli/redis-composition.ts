@@ -14,7 +14,7 @@ import { RedisQueue, type RedisQueueOptions } from '../queue/redis/redis-queue.j
 import { checkRedisSettings, type RedisRefused } from '../queue/redis/redis-settings.js';
 import { RemoteEngine } from '../queue/redis/remote-engine.js';
 import { telemetryOf } from '../queue/redis/tracing.js';
-import { redisLimiter } from '../server/admission/redis-limiter.js';
+import { redisLimiters } from '../server/admission/redis-limiter.js';
 import type { ServedModel } from '../server/context.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import type { Route } from '../server/route.js';
@@ -53,11 +53,11 @@ type SharedRedis = Pick<RedisQueueOptions, 'url' | 'telemetry'>;
 export async function sharedRedis(url: string, options: ServeOptions, logger: Logger) {
   const redis = { url, telemetry: await telemetryOf(options) };
   const { refused, end } = checkRedisSettings(url, logger);
-  const limits =
-    options.rateLimit === undefined ? undefined : redisLimiter(url, options.rateLimit, logFaults(logger));
+  const perMinute = { tokens: options.rateLimit, bytes: options.rateLimitBytes };
+  const limits = redisLimiters(url, perMinute, logFaults(logger));
   return {
     refused,
-    rateLimiter: limits?.limiter,
+    limiters: limits?.limiters,
     backend: (own: ServeOptions, onKeptEnd: OnKeptEnd) =>
       own.worker === 'none'
         ? backendOfWorkers(own, redis, logger, onKeptEnd)

@@ -31,6 +31,7 @@ type Unset =
   | 'metricsPort'
   | 'profile'
   | 'rateLimit'
+  | 'rateLimitBytes'
   | 'redis'
   | 'routingK'
   | 'tlsCert'

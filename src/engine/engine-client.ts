@@ -131,7 +131,7 @@ export class EngineClient implements EngineHandle {
     this.#unloading = undefined;
   }
 
-  run(id: string, request: JobRequest, { signal, onDelta }: RunOptions): Promise<JobResult> {
+  run(id: string, request: JobRequest, { signal, onDelta, times }: RunOptions): Promise<JobResult> {
     return new Promise((resolve, reject) => {
       const refusal = this.#refusal();
       if (refusal !== undefined) return reject(refusal);
@@ -154,7 +154,7 @@ export class EngineClient implements EngineHandle {
           reject(error);
         },
       });
-      this.#post({ type: 'job', id, request });
+      this.#post({ type: 'job', id, request, ...(times !== undefined && { times }) });
     });
   }
 

@@ -7,6 +7,7 @@ import type {
   EngineCounters,
   JobRequest,
   JobResult,
+  JobTimes,
   ModelInfo,
   OpeningPhase,
 } from '../protocol/engine-messages.js';
@@ -47,6 +48,7 @@ export interface RunOptions {
   signal: AbortSignal;
   /** Receives the deltas of a stream, in order. */
   onDelta?: OnDelta;
+  times?: JobTimes;
 }
 
 export interface EngineHandle {

@@ -292,7 +292,7 @@ interface Rooms {
 function onParent(message: ToEngine, { jobs, inference, model }: Rooms): void {
   switch (message.type) {
     case 'job':
-      jobs.start(message.id, message.request);
+      jobs.start(message.id, message.request, message.times);
       return;
     case 'cancel':
       jobs.cancel(message.id);

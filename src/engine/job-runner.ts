@@ -6,7 +6,13 @@
 import { clockMs } from '../clock.js';
 import type { PrefixCacheMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
-import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
+import type {
+  CompletionDelta,
+  FromEngine,
+  JobRequest,
+  JobResult,
+  JobTimes,
+} from '../protocol/engine-messages.js';
 import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, PreparedRequest, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
@@ -14,6 +20,7 @@ import type { Quote } from '../protocol/quote.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { Quoter } from '../quote/quoter.js';
 import type { BatchFeed } from '../scheduler/batch.js';
+import { dueTime } from '../scheduler/due-time.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structured-output/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import {
@@ -51,6 +58,7 @@ interface StartedJob {
   request: JobRequest;
   /** By the clock of `clockMs`. */
   begin: number;
+  times: JobTimes;
 }
 
 interface RunningJob {
@@ -96,19 +104,21 @@ export class JobRunner {
     return this.#byItem.size;
   }
 
-  start(id: string, request: JobRequest): void {
+  start(id: string, request: JobRequest, times?: JobTimes): void {
     const begin = clockMs();
+    const unbound = { arrivedMs: begin, deadlineMs: Number.POSITIVE_INFINITY };
+    const started = { id, request, begin, times: times ?? unbound };
     this.#orRefuse(id, () => {
       const { engine } = taskOf(request);
       if (engine.runs === 'detokenizer') {
-        this.#decode({ id, request, begin }, engine);
+        this.#decode(started, engine);
         return;
       }
       const texts = engine.texts(request, this.#options.limits);
       checkTexts(texts, this.#options.limits);
       this.#encode(id, texts, (ids) => {
-        if (engine.runs === 'model') this.#start({ id, request, begin }, engine, ids);
-        else this.#finish({ id, request, begin }, engine.result(request, this.#options.limits, ids));
+        if (engine.runs === 'model') this.#start(started, engine, ids);
+        else this.#finish(started, engine.result(request, this.#options.limits, ids));
       });
     });
   }
@@ -218,16 +228,13 @@ export class JobRunner {
     });
   }
 
-  #start(
-    { id, request, begin }: StartedJob,
-    work: ModelWork<JobRequest, JobResult>,
-    ids: Int32Array[],
-  ): void {
+  #start(started: StartedJob, work: ModelWork<JobRequest, JobResult>, ids: Int32Array[]): void {
+    const { id, request } = started;
     const inputs = work.inputs(request, this.#options.limits, ids);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });
     }
-    this.#prepare(id, request, inputs, (grammar) => this.#run({ id, request, begin }, work, inputs, grammar));
+    this.#prepare(id, request, inputs, (grammar) => this.#run(started, work, inputs, grammar));
   }
 
   /** Calls `then` with the grammar that binds the inputs, unless the job is cancelled or refused before. */
@@ -258,7 +265,7 @@ export class JobRunner {
   }
 
   #run(
-    { id, request, begin }: StartedJob,
+    { id, request, begin, times }: StartedJob,
     { results }: ModelWork<JobRequest, JobResult>,
     inputs: readonly PreparedInput[],
     grammar: PreparedGrammar | undefined,
@@ -288,7 +295,10 @@ export class JobRunner {
     inputs.forEach((_, index) => {
       this.#byItem.set(job.firstItem + index, job);
     });
-    const { owner = '' } = request;
+    const { owner = '', maxSeconds = Number.POSITIVE_INFINITY } = request;
+    const { arrivedMs, deadlineMs } = times;
+    const leftMs = Math.min(deadlineMs - arrivedMs, maxSeconds * 1000);
+    const dueMs = dueTime(arrivedMs, job.quote.aloneSeconds, leftMs);
     const requests = inputs.map(({ tokens, work }, index): PreparedRequest => {
       return {
         item: job.firstItem + index,
@@ -296,6 +306,7 @@ export class JobRunner {
         jobItems: inputs.length,
         routingK,
         owner,
+        dueMs,
         ...(prefixCache !== 'off' && { prefixScope: prefixCache === 'per-key' ? owner : '' }),
         work: onThread(work, grammar),
         tokens,

@@ -30,8 +30,8 @@ export interface Metrics extends JobTimes, TokenTimes {
   observeRequest(sample: HttpRequestSample): void;
   /** Counts a connection or request that reached no route: malformed, timed out, or over the connection limit. */
   countConnectionError(reason: string): void;
-  /** Counts a request refused before the queue, for its caller's tokens or share of the queue, or for its quote. */
-  countRefusal(reason: 'rate' | 'share' | 'quote'): void;
+  /** Counts a request refused before the queue. */
+  countRefusal(reason: 'rate' | 'bytes' | 'share' | 'quote'): void;
   /** Counts a stream closed because its reader fell too far behind. */
   countSlowReader(): void;
 }
@@ -72,7 +72,7 @@ export function createMetrics(): Omit<Metrics, keyof JobTimes | keyof TokenTimes
   });
   const refusals = new Counter({
     name: 'sida_admission_refused_total',
-    help: 'Requests refused before the queue: rate (--rate-limit), share (the key holds its part of the queue) or quote (--max-quote, max_seconds)',
+    help: 'Requests refused before the queue: rate (--rate-limit), bytes (--rate-limit-bytes), share (the key holds its part of the queue) or quote (--max-quote, max_seconds)',
     labelNames: ['reason'],
     registers,
   });

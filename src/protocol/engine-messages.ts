@@ -274,8 +274,14 @@ export interface EngineCounters extends Counters {
 /** What the inference thread knows of them. */
 export type InferenceFigures = Omit<EngineCounters, 'waitingInputs' | 'quotes'>;
 
+/** When a job came to the queue, and when it fails without an answer, by the clock of `clockMs`. */
+export interface JobTimes {
+  arrivedMs: number;
+  deadlineMs: number;
+}
+
 export type ToEngine =
-  | { type: 'job'; id: string; request: JobRequest }
+  | { type: 'job'; id: string; request: JobRequest; times?: JobTimes }
   | { type: 'cancel'; id: string }
   /** Reports that `deltas` more deltas of a stream were taken. As many more may be sent. */
   | { type: 'taken'; id: string; deltas: number }

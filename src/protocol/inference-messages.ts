@@ -26,6 +26,8 @@ export interface PreparedRequest {
   prefixScope?: string;
   /** Names the key that sent the job; empty without keys. Keys take turns where KV pages are short. */
   owner: string;
+  /** Of a key's jobs, the one that is due first goes first. Equal within a job. By the clock of `clockMs`. */
+  dueMs: number;
   work: ItemWork;
   /** The prompt, in shared memory where the tokenizer thread made it. */
   tokens: Int32Array;

@@ -18,6 +18,8 @@ export interface Quote {
   seconds: Quantiles;
   /** Part of the seconds: until its first pass begins. */
   queueSeconds: number;
+  /** What it would take if nothing else ran. Waiting requests are ordered by it. */
+  aloneSeconds: number;
   /** Jobs that wait or run before it. */
   jobsAhead: number;
   /** Recent answers that the quantiles of seconds rest on. Without any, they rest on the model's shape. */

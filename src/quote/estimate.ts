@@ -54,6 +54,8 @@ export interface Load {
 
 export interface Estimate {
   queueSeconds: number;
+  /** What its own passes would take without the load. */
+  aloneSeconds: number;
   firstSeconds: number;
   seconds: number;
   needed: number;
@@ -102,9 +104,10 @@ export function estimate(
   const before = queueSeconds + prompt.seconds + labels.seconds;
   const coming = load.coming > 0 ? load.coming * passes(0, load.comingTokens, 0).seconds : 0;
   const shared = asked.sequences > 0 ? step(load.sequences).seconds + coming : 0;
-  const alone = asked.sequences > 0 ? step(0) : { needed: 0, bytes: 0 };
+  const alone = asked.sequences > 0 ? step(0) : { seconds: 0, needed: 0, bytes: 0 };
   return {
     queueSeconds,
+    aloneSeconds: prompt.seconds + labels.seconds + steps * alone.seconds,
     firstSeconds: before + (last > 0 && steps > 0 ? shared : 0),
     seconds: before + steps * shared,
     needed: prompt.needed + labels.needed + steps * alone.needed,

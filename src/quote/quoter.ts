@@ -126,6 +126,7 @@ export class Quoter {
       firstSeconds: quantiles('firstSeconds', encodingMs / 1000),
       seconds: quantiles('seconds', encodingMs / 1000),
       queueSeconds: middle.queueSeconds,
+      aloneSeconds: middle.aloneSeconds,
       jobsAhead: this.#open.size,
       measured: pairs.seconds.length,
     };

@@ -4,11 +4,11 @@
  */
 import type { OpenTables } from '../forecast/pass-forecast.js';
 import type { QueueConsumer } from '../protocol/batch-queue.js';
-import type { QueuedBatch } from '../protocol/inference-messages.js';
+import type { PreparedRequest, QueuedBatch } from '../protocol/inference-messages.js';
 import type { ModelKind } from './kinds/model-kind.js';
 import { openRequests, type Request } from './request.js';
 import type { RunningRequests } from './running-requests.js';
-import { nextTurn } from './turns.js';
+import { isBefore, nextTurn } from './turns.js';
 
 interface AdmissionOptions {
   queue: QueueConsumer<QueuedBatch>;
@@ -23,7 +23,7 @@ interface AdmissionOptions {
 
 export class Admission {
   readonly #options: AdmissionOptions;
-  /** Requests without pages by key, each key's in their order. */
+  /** Requests without pages by key, the first that is due first. */
   readonly #waiting = new Map<string, Request[]>();
   /** Jobs whose requests are skipped, and the last batch that may hold any of them. */
   readonly #dropped = new Map<number, number>();
@@ -40,7 +40,7 @@ export class Admission {
     let starts = 0;
     let blocked = false;
     while (!blocked && kind.takesMore(starts)) {
-      const next = nextTurn(this.#firsts(), (owner) => running.of(owner));
+      const next = nextTurn(this.#all(), (owner) => running.of(owner));
       if (next === undefined) {
         if (!this.#takeBatch()) break;
       } else if (this.#start(next)) starts += 1;
@@ -56,8 +56,9 @@ export class Admission {
     return starts;
   }
 
-  /** The request gave its pages away, and waits for its next turn. */
+  /** The request gave its pages away, and waits for its next turn, before all of its key that have not begun. */
   suspend(request: Request): void {
+    request.dueMs = Number.NEGATIVE_INFINITY;
     this.#add(request);
   }
 
@@ -79,20 +80,24 @@ export class Admission {
     else this.#dropped.delete(job);
   }
 
-  *#firsts(): Iterable<Request> {
-    for (const [first] of this.#waiting.values()) yield first!;
+  *#all(): Iterable<Request> {
+    for (const waiting of this.#waiting.values()) yield* waiting;
   }
 
   /**
    * For a request that lacks pages. If nothing of its key runs, a key with several running requests gives one up.
-   * Otherwise batches of keys that do not wait here may have their turn before it. Returns false if nothing helps.
+   * Otherwise requests in batches may have their turn before it: those that are due before all of their key here.
+   * Returns false if nothing helps.
    */
   #makesWay({ owner }: Request): boolean {
     const { running, kind, queue, encodes } = this.#options;
     if (running.of(owner) === 0 && kind.makeWay()) return true;
     if (encodes) return false;
-    const isNew = ({ batch }: QueuedBatch) => batch.requests.some((each) => !this.#waiting.has(each.owner));
-    return queue.waiting().some(isNew) && this.#takeBatch();
+    const isDue = ({ dueMs, owner }: PreparedRequest) => {
+      const first = this.#waiting.get(owner)?.[0];
+      return first === undefined || dueMs < first.dueMs;
+    };
+    return queue.waiting().some(({ batch }) => batch.requests.some(isDue)) && this.#takeBatch();
   }
 
   /**
@@ -142,7 +147,7 @@ export class Admission {
 
   #add(request: Request): void {
     const waiting = this.#waiting.get(request.owner) ?? [];
-    const before = waiting.findLastIndex(({ order }) => order < request.order);
+    const before = waiting.findLastIndex((each) => isBefore(each, request));
     waiting.splice(before + 1, 0, request);
     this.#waiting.set(request.owner, waiting);
   }

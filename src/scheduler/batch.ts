@@ -1,9 +1,9 @@
 /**
  * Groups requests into batches within a token budget, and sends each batch to the inference thread when it is due and
- * the queue has room. Runs on the main thread. Keys take turns, and so do the jobs of a key, so that none waits for all
- * inputs of another.
+ * the queue has room. Runs on the main thread. Keys take turns; of a key, the job that is due first goes first.
  */
 
+import { clockMs } from '../clock.js';
 import { profiledFor } from '../profile/thread-events.js';
 import type { QueueGauge } from '../protocol/batch-queue.js';
 import type { PreparedRequest, PromptBatch } from '../protocol/inference-messages.js';
@@ -23,10 +23,15 @@ export interface MadeBatch {
 }
 
 interface WaitingJob {
-  /** In order. */
-  readonly requests: PreparedRequest[];
+  readonly id: number;
   readonly owner: string;
+  readonly routingK: number;
   readonly arrivedMs: number;
+  readonly requests: PreparedRequest[];
+  /** Index of its next request. */
+  next: number;
+  /** Later than that of its requests once it has had a turn after them. */
+  dueMs: number;
 }
 
 /** The part of a batcher that the batch feed uses. */
@@ -34,8 +39,10 @@ export type BatchMaker = Pick<Batcher, keyof Batcher>;
 
 export class Batcher {
   readonly #options: BatcherOptions;
-  /** In the order of their turns: a new job goes last. */
+  /** In the order of arrival. */
   readonly #jobs = new Map<number, WaitingJob>();
+  /** Jobs by key, in the order of due times. Keys are in the order of their turns: a new one goes last. */
+  readonly #owners = new Map<string, WaitingJob[]>();
   #waiting = 0;
   #tokens = 0;
   #lastBatch = -1;
@@ -60,19 +67,18 @@ export class Batcher {
 
   add(requests: readonly PreparedRequest[], nowMs: number): void {
     for (const request of requests) {
-      const job = this.#jobs.get(request.job) ?? {
-        ...{ requests: [], owner: request.owner, arrivedMs: nowMs },
-      };
+      const job = this.#jobs.get(request.job) ?? this.#open(request, nowMs);
       job.requests.push(request);
-      this.#jobs.set(request.job, job);
       this.#count(request, 1);
     }
   }
 
   /** Removes the job's waiting requests. Those in batches that were already made stay there. */
-  cancel(job: number): void {
-    for (const request of this.#jobs.get(job)?.requests ?? []) this.#count(request, -1);
-    this.#jobs.delete(job);
+  cancel(id: number): void {
+    const job = this.#jobs.get(id);
+    if (job === undefined) return;
+    for (const request of job.requests.slice(job.next)) this.#count(request, -1);
+    this.#close(job);
   }
 
   /** Milliseconds until the next batch is due: 0 if it is due now, Infinity if no request waits. */
@@ -83,64 +89,79 @@ export class Batcher {
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
-  /** The first job of a key that is not among `owners`. */
-  jobBeside(owners: ReadonlySet<string>): number | undefined {
-    for (const [id, { owner }] of this.#jobs) if (!owners.has(owner)) return id;
+  /** The first key that is not among `owners`. */
+  keyBeside(owners: ReadonlySet<string>): string | undefined {
+    for (const owner of this.#owners.keys()) if (!owners.has(owner)) return owner;
     return undefined;
   }
 
   /**
-   * Makes the next batch. At least one request must wait. The batch holds requests of the job whose turn it is and of
-   * the jobs with the same routing after it, up to the first request that does not fit. What is left of the first job
-   * waits for its next turn. `turn` is the job whose turn it is, if not the oldest one's.
+   * Makes the next batch. At least one request must wait. The batch holds the next request of each key, then the second
+   * of each, and so on, up to the first request that does not fit. All have the routing of the first. `turn` is the key
+   * whose turn it is, if not the first one's.
    */
-  take(turn?: number): MadeBatch {
-    const turns = this.#turns();
-    const first = turn ?? turns[0]!;
-    const { owner, arrivedMs, requests: own } = this.#jobs.get(first)!;
-    const { routingK } = own[0]!;
-    const taken: PreparedRequest[] = [];
+  take(nowMs: number, turn?: string): MadeBatch {
+    const [first = turn!] = turn === undefined ? this.#owners.keys() : [];
+    const { routingK } = this.#owners.get(first)![0]!;
+    const requests: PreparedRequest[] = [];
     let tokens = 0;
-    for (const id of new Set([first, ...turns])) {
-      const { requests } = this.#jobs.get(id)!;
-      if (requests[0]!.routingK !== routingK) continue;
-      let count = 0;
-      for (; count < requests.length; count += 1) {
-        const more = sizeOf(requests[count]!);
-        if (taken.length + count > 0 && tokens + more > this.#options.maxBatchTokens) break;
-        tokens += more;
-      }
-      for (const request of requests.splice(0, count)) {
-        this.#count(request, -1);
-        taken.push(request);
-      }
-      if (requests.length === 0) this.#jobs.delete(id);
-      // Requests must not overtake an earlier one that does not fit.
-      else break;
+    let arrivedMs = nowMs;
+    for (const job of this.#inTurn(first, routingK)) {
+      const request = job.requests[job.next]!;
+      tokens += sizeOf(request);
+      if (requests.length > 0 && tokens > this.#options.maxBatchTokens) break;
+      requests.push(request);
+      arrivedMs = Math.min(arrivedMs, job.arrivedMs);
+      this.#count(request, -1);
+      this.#pass(job, nowMs);
     }
-    this.#turnOver(owner, first);
+    // The key's next turn comes after those of all others.
+    const rest = this.#owners.get(first);
+    this.#owners.delete(first);
+    if (rest !== undefined) this.#owners.set(first, rest);
     this.#lastBatch += 1;
-    return { batch: { id: this.#lastBatch, routingK, requests: taken }, arrivedMs };
+    return { batch: { id: this.#lastBatch, routingK, requests }, arrivedMs };
   }
 
-  /** The first job of each key, then the second of each, and so on. */
-  #turns(): number[] {
-    const jobs = new Map<string, number>();
-    const turns = [...this.#jobs].map(([id, { owner }]) => {
-      const before = jobs.get(owner) ?? 0;
-      jobs.set(owner, before + 1);
-      return { id, before };
-    });
-    return turns.sort((a, b) => a.before - b.before).map(({ id }) => id);
-  }
-
-  /** Puts the key's jobs behind all others, and among them the job whose turn it was last. */
-  #turnOver(owner: string, job: number): void {
-    const own = [...this.#jobs].filter(([, waiting]) => waiting.owner === owner);
-    for (const [id, waiting] of own.sort(([a], [b]) => Number(a === job) - Number(b === job))) {
-      this.#jobs.delete(id);
-      this.#jobs.set(id, waiting);
+  /** The next job of each key with this routing, then the second of each, and so on. */
+  *#inTurn(first: string, routingK: number): Iterable<WaitingJob> {
+    const left = new Set([first, ...this.#owners.keys()]);
+    while (left.size > 0) {
+      for (const owner of left) {
+        const job = this.#owners.get(owner)?.find((each) => each.routingK === routingK);
+        if (job === undefined) left.delete(owner);
+        else yield job;
+      }
     }
+  }
+
+  /** A job that is due takes turns with the others of its key, so that none waits for all of its requests. */
+  #pass(job: WaitingJob, nowMs: number): void {
+    job.next += 1;
+    if (job.next === job.requests.length) this.#close(job);
+    else if (job.dueMs <= nowMs) {
+      const own = this.#owners.get(job.owner)!;
+      job.dueMs = own.at(-1)!.dueMs;
+      own.splice(own.indexOf(job), 1);
+      own.push(job);
+    }
+  }
+
+  #open({ job: id, owner, routingK, dueMs }: PreparedRequest, arrivedMs: number): WaitingJob {
+    const job = { id, owner, routingK, arrivedMs, requests: [], next: 0, dueMs };
+    const own = this.#owners.get(owner) ?? [];
+    // Of jobs that are due at once, those that came first stay first.
+    own.splice(own.findLastIndex((each) => each.dueMs <= dueMs) + 1, 0, job);
+    this.#owners.set(owner, own);
+    this.#jobs.set(id, job);
+    return job;
+  }
+
+  #close(job: WaitingJob): void {
+    const own = this.#owners.get(job.owner)!;
+    own.splice(own.indexOf(job), 1);
+    if (own.length === 0) this.#owners.delete(job.owner);
+    this.#jobs.delete(job.id);
   }
 
   #count(request: PreparedRequest, sign: 1 | -1): void {
@@ -159,7 +180,7 @@ interface BatchFeedOptions {
   queue: QueueGauge;
   /** Puts the batch into the queue. Calls keep their order. */
   handOn: (batch: PromptBatch) => void;
-  /** In milliseconds. */
+  /** Default: `clockMs`, the clock of due times. */
   clock?: () => number;
 }
 
@@ -174,7 +195,7 @@ export class BatchFeed {
 
   constructor(options: BatchFeedOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? (() => performance.now());
+    this.#clock = options.clock ?? clockMs;
   }
 
   add(requests: readonly PreparedRequest[]): void {
@@ -204,7 +225,7 @@ export class BatchFeed {
     for (;;) {
       const newcomer = this.#newcomer();
       if (newcomer === undefined && !this.#due()) break;
-      const { batch, arrivedMs } = batcher.take(newcomer);
+      const { batch, arrivedMs } = batcher.take(this.#clock(), newcomer);
       const tokens = batch.requests.reduce((sum, request) => sum + request.tokens.length, 0);
       profiledFor('batch wait', this.#clock() - arrivedMs, { batch: batch.id, tokens });
       this.#handed += 1;
@@ -223,15 +244,15 @@ export class BatchFeed {
   }
 
   /**
-   * While requests wait for KV pages, the thread takes batches of keys that it does not know. A job of a key that no
-   * batch ahead is of goes on at once then, so that it does not wait for the requests of others.
+   * While requests wait for KV pages, the thread takes batches of keys that it does not know. A key that no batch ahead
+   * is of goes on at once then, so that it does not wait for the requests of others.
    */
-  #newcomer(): number | undefined {
+  #newcomer(): string | undefined {
     const { batcher, queue } = this.#options;
     const { consumerBlocked, mostCapacity } = queue;
     if (!consumerBlocked || this.#ahead >= mostCapacity) return undefined;
     this.#owners = this.#ahead === 0 ? [] : this.#owners.slice(-this.#ahead);
-    return batcher.jobBeside(new Set(this.#owners.flat()));
+    return batcher.keyBeside(new Set(this.#owners.flat()));
   }
 
   #due(): boolean {

@@ -1,6 +1,6 @@
 /**
  * The rule of fairness. Keys share the engine: next is the key that has least of it, and the key that has most gives
- * way. What runs ends, so each key has its turn.
+ * way. What runs ends, so each key has its turn. What a key sends has an order of its own (due-time.ts).
  */
 
 /** What waits or runs for a key. */
@@ -9,21 +9,38 @@ export interface Turn {
   readonly owner: string;
   /** What came later has a larger number. */
   readonly order: number;
+  /** See due-time.ts. */
+  readonly dueMs: number;
 }
 
-/** The oldest of the key that has least; among several such keys, the oldest of all. `of` tells what a key has. */
+/**
+ * What is due first of the key that has least; among several such keys, of the one with the oldest. `of` tells what a
+ * key has.
+ */
 export function nextTurn<Each extends Turn>(
   waiting: Iterable<Each>,
   of: (owner: string) => number,
 ): Each | undefined {
-  let next: Each | undefined;
-  let least = Number.POSITIVE_INFINITY;
+  const keys = new Map<string, { first: Each; oldest: number }>();
   for (const each of waiting) {
-    const has = of(each.owner);
-    if (next !== undefined && (has > least || (has === least && each.order > next.order))) continue;
-    [next, least] = [each, has];
+    const { first = each, oldest = each.order } = keys.get(each.owner) ?? {};
+    keys.set(each.owner, {
+      first: isBefore(each, first) ? each : first,
+      oldest: Math.min(oldest, each.order),
+    });
   }
-  return next;
+  let next: { first: Each; oldest: number; has: number } | undefined;
+  for (const [owner, { first, oldest }] of keys) {
+    const has = of(owner);
+    const more = has - (next?.has ?? Number.POSITIVE_INFINITY);
+    if (next === undefined || more < 0 || (more === 0 && oldest < next.oldest)) next = { first, oldest, has };
+  }
+  return next?.first;
+}
+
+/** Whether `a` is due before `b`. */
+export function isBefore(a: Omit<Turn, 'owner'>, b: Omit<Turn, 'owner'>): boolean {
+  return a.dueMs < b.dueMs || (a.dueMs === b.dueMs && a.order < b.order);
 }
 
 /**
@@ -31,7 +48,7 @@ export function nextTurn<Each extends Turn>(
  * therefore chosen only if it is the only one, so it never gives way and ends. Then another is the oldest, and so all
  * end. `ofOwner` counts those of its key, itself included.
  */
-export function lastTurn<Each extends Turn>(
+export function lastTurn<Each extends Omit<Turn, 'dueMs'>>(
   running: readonly Each[],
 ): { each: Each; ofOwner: number } | undefined {
   const owners = new Map<string, { each: Each; ofOwner: number }>();

@@ -1,7 +1,6 @@
 /** The dependencies of every route, and functions that choose a model and query its engine for them. */
 
 import type { RequestHandler, Response } from 'express';
-import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
@@ -12,6 +11,7 @@ import type { ControlReply, ControlRequest, ModelInfo } from '../protocol/engine
 import type { JobQueue } from '../queue/job-queue.js';
 import { listed } from '../text/listed.js';
 import type { Admission } from './admission/admission.js';
+import type { Limiters } from './admission/rate-limit.js';
 import type { AnswerWriter } from './answer-writer.js';
 import type { BudgetKeeper, Keeper } from './budget/budget-keeper.js';
 import { clientLeft } from './client-left.js';
@@ -50,8 +50,8 @@ export interface ServerDependencies {
   loaded?: LoadedModels | undefined;
   /** Present with --tracing. */
   spans?: RequestHandler | undefined;
-  /** Counts the tokens of --rate-limit. When undefined, this process counts them in memory. */
-  rateLimiter?: RateLimiterAbstract | undefined;
+  /** Count for --rate-limit and --rate-limit-bytes. Without them this process counts in memory. */
+  limiters?: Limiters | undefined;
 }
 
 /** What a request to one model needs. */

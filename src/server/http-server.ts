@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ErrorCode, SidaError } from '../errors.js';
 import { Admission } from './admission/admission.js';
-import { memoryLimiter, TokenLimit } from './admission/token-limit.js';
+import { memoryLimiter, RateLimit, type Unit } from './admission/rate-limit.js';
 import { AnswerWriter } from './answer-writer.js';
 import { createApp } from './app.js';
 import type { Keeper } from './budget/budget-keeper.js';
@@ -85,11 +85,12 @@ export async function startServer(
   };
 }
 
-function createContext({ models, rateLimiter, ...dependencies }: ServerDependencies): ServerContext {
+function createContext({ models, limiters = {}, ...dependencies }: ServerDependencies): ServerContext {
   const { keys, logger, options } = dependencies;
-  const { rateLimit } = options;
-  const limiter = rateLimit === undefined ? undefined : (rateLimiter ?? memoryLimiter(rateLimit));
-  const tokenLimit = limiter && new TokenLimit(limiter);
+  const limitOf = (unit: Unit, perMinute: number | undefined) =>
+    perMinute === undefined ? undefined : new RateLimit(limiters[unit] ?? memoryLimiter(perMinute), unit);
+  const tokenLimit = limitOf('tokens', options.rateLimit);
+  const byteLimit = limitOf('bytes', options.rateLimitBytes);
   const unread = new UnreadBytes(LIMITS.unreadBytes, () =>
     dependencies.metrics.countConnectionError('unread'),
   );
@@ -97,7 +98,7 @@ function createContext({ models, rateLimiter, ...dependencies }: ServerDependenc
   const startedAt = Math.floor(Date.now() / 1000);
   const [first, ...others] = models.map((model): ModelContext => {
     const { queue, queueBound, metrics } = model;
-    const admission = new Admission({ keys, queue, metrics, queueBound, tokenLimit });
+    const admission = new Admission({ keys, queue, metrics, queueBound, tokenLimit, byteLimit });
     const own = { inFlight: new RequestsInFlight(), budgetChanges: [] };
     return { ...model, ...own, keys, logger, startedAt, admission, writer, unread };
   });

@@ -3,11 +3,11 @@ import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { JobRequest } from '../protocol/engine-messages.js';
 import type { Quote } from '../protocol/quote.js';
+import { clientGone } from '../queue/refusals.js';
+import { taskOf } from '../tasks/registry.js';
 import { quoteAnswer } from '../tasks/shared/schema.js';
+import { LEAST_ANSWERS, quoteDetails, type Ticket } from './admission/admission.js';
 import { control, type ModelContext } from './context.js';
-
-/** Answers of a kind before requests are refused by quotes, which rest on the model's shape until then. */
-const LEAST_ANSWERS = 8;
 
 /** Quotes that are made at a time, because the queue does not bound the texts that the tokenizer reads for them. */
 const MOST_OPEN = 16;
@@ -62,39 +62,49 @@ export async function answeredQuote(context: ModelContext, res: Response, job: J
 }
 
 /**
- * Rejects with too_expensive or too_late when the request will likely take longer than it or the server allows. An
- * engine that is not ready, or runs in another process, gives no quotes; its requests wait in the queue.
+ * Rejects with too_expensive or too_late when the request will likely take longer than it or the server allows, and
+ * with rate_limited when it will move more bytes than its key may this minute. An engine that is not ready, or runs in
+ * another process, gives no quotes; its requests wait in the queue.
  */
 export async function refuseByQuote(
   context: ModelContext,
   job: JobRequest,
-  limitMs: number | undefined,
+  ticket: Ticket,
+  { limitMs, signal }: { limitMs?: number | undefined; signal?: AbortSignal } = {},
 ): Promise<void> {
   const limit = Math.min(
     job.maxSeconds ?? Number.POSITIVE_INFINITY,
     (limitMs ?? Number.POSITIVE_INFINITY) / 1000,
   );
-  if (limit === Number.POSITIVE_INFINITY || context.engine.computes === undefined) return;
+  if (limit === Number.POSITIVE_INFINITY && !ticket.countsBytes) return;
+  if (ticket.countsBytes) await ticket.checkBytes();
+  const quote = givesQuote(context, job) ? await quoteOf(context, job).catch(unquoted) : undefined;
+  if (quote !== undefined && quote.measured >= LEAST_ANSWERS && quote.seconds.p50 > limit)
+    throw refusal(context, job, quote, limit);
+  if (signal?.aborted) throw clientGone();
+  if (ticket.countsBytes) await ticket.reserveBytes(quote);
+}
+
+/** The request waits in the queue for an engine that restarts. */
+function unquoted(error: SidaError): undefined {
+  if (!['engine_crashed', 'not_ready', 'deadline_exceeded'].includes(error.code)) throw error;
+}
+
+function givesQuote({ engine, queue, queueBound }: ModelContext, job: JobRequest): boolean {
+  if (engine.computes === undefined || engine.state.phase !== 'ready') return false;
   // A full queue refuses the request without its text being read.
-  if (context.engine.state.phase !== 'ready' || context.queue.stats.waiting >= context.queueBound) return;
-  const quote = await quoteOf(context, job);
-  const { seconds, queueSeconds, measured } = quote;
-  if (measured < LEAST_ANSWERS || seconds.p50 <= limit) return;
-  context.metrics.countRefusal('quote');
+  return taskOf(job).engine.runs === 'model' && queue.stats.waiting < queueBound;
+}
+
+function refusal({ metrics }: ModelContext, job: JobRequest, quote: Quote, limit: number): SidaError {
+  const { seconds, queueSeconds } = quote;
+  metrics.countRefusal('quote');
   const own = seconds.p50 - queueSeconds;
   const which = limit === job.maxSeconds ? '"max_seconds"' : '--max-quote';
   const told = `The request will likely take ${shown(seconds.p50)} s, ${shown(queueSeconds)} s of them behind others, and 90 % of its like at most ${shown(seconds.p90)} s; ${which} allows ${shown(limit)} s`;
-  const details = {
-    seconds_p50: seconds.p50,
-    seconds_p90: seconds.p90,
-    queue_seconds: queueSeconds,
-    limit_seconds: limit,
-    experts: Math.round(quote.experts.p50),
-    bytes_moved: Math.round(quote.bytes.p50),
-    max_tokens: quote.maxTokens,
-  };
+  const details = { ...quoteDetails(quote), limit_seconds: limit };
   if (own > limit) {
-    throw new SidaError({
+    return new SidaError({
       code: 'too_expensive',
       message: `${told}. Ask for fewer tokens: it counts on up to ${quote.maxTokens}`,
       details,
@@ -102,7 +112,7 @@ export async function refuseByQuote(
     });
   }
   const wait = Math.min(60, Math.max(1, Math.ceil(seconds.p50 - limit)));
-  throw new SidaError({
+  return new SidaError({
     code: 'too_late',
     message: told,
     details: { ...details, retry_after_s: wait },

@@ -44,7 +44,10 @@ export async function runJob(
     keeper?.window.add(kind, now - begin, now, cut);
   };
   try {
-    const outcome = await refuseByQuote(context, request, context.options.maxQuote)
+    const outcome = await refuseByQuote(context, request, ticket, {
+      limitMs: context.options.maxQuote,
+      signal: abort.signal,
+    })
       .then(() =>
         queue.submit(randomUUID(), withOwner(request, caller), {
           owner: caller.owner,
@@ -98,7 +101,7 @@ export async function keepJob(
   const ticket = await admission.admit(res, request);
   let accepted: Accepted;
   try {
-    await refuseByQuote(context, request, undefined);
+    await refuseByQuote(context, request, ticket);
     accepted = await queue.enqueue(randomUUID(), owner, withOwner(request, caller), idempotency);
   } catch (error) {
     await ticket.failed(SidaError.from(error));

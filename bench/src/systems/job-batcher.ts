@@ -27,7 +27,7 @@ export class JobBatcher implements BatchMaker {
   }
 
   /** Jobs of the bench have no owners. */
-  jobBeside(): undefined {
+  keyBeside(): undefined {
     return undefined;
   }
 

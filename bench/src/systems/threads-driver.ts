@@ -45,7 +45,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     const job = nextJob++;
     const requests = group.map((tokens) => {
       const work = { kind: 'score' as const, plan: scoring };
-      return { item: nextItem++, job, jobItems: group.length, routingK, owner: '', work, tokens };
+      return { item: nextItem++, job, jobItems: group.length, routingK, owner: '', dueMs: 0, work, tokens };
     });
     batches.add(requests);
   };

@@ -1,10 +1,13 @@
 /**
- * Sends jobs to the engine, the jobs of each owner in order. The scheduler refuses jobs early, runs a job again after
- * a crash, and gives up a job that crashes the engine. A job ends once; later outcomes are dropped.
+ * Sends jobs to the engine, of each owner the job that is due first (due-time.ts). The scheduler refuses jobs early,
+ * runs a job again after a crash, and gives up a job that crashes the engine. A job ends once; later outcomes are
+ * dropped.
  */
+import { clockMs } from '../../clock.js';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
+import { dueTime } from '../../scheduler/due-time.js';
 import { nextTurn } from '../../scheduler/turns.js';
 import { taskOf } from '../../tasks/registry.js';
 import { type JobOutcome, noStats, type QueueStats } from '../job-queue.js';
@@ -47,6 +50,9 @@ export interface NewJob {
 
 interface Job extends NewJob {
   order: number;
+  /** Without a quote the job counts as long. */
+  dueMs: number;
+  quoted: boolean;
   /** Input tokens. */
   tokens: number;
   bytes: number;
@@ -78,6 +84,7 @@ export class JobScheduler {
   /** Every owner seen since the start. */
   readonly #owners = new Set<string>();
   #nextOrder = 0;
+  #quoting = false;
   #draining = false;
   #whenEmpty: (() => void) | undefined;
   /** Running average of a run's duration, for Retry-After. */
@@ -107,12 +114,16 @@ export class JobScheduler {
   /** Adds a job after `admit` has passed. The job may start before this returns, but it does not end before. */
   add(newJob: NewJob): EndJob {
     this.stats.accepted += 1;
+    const submittedAt = performance.now();
+    const runsModel = taskOf(newJob.request).engine.runs === 'model';
     const job: Job = {
       ...newJob,
       order: this.#nextOrder++,
+      dueMs: dueTime(submittedAt, runsModel ? Number.POSITIVE_INFINITY : 0, newJob.deadlineMs),
+      quoted: !runsModel,
       tokens: taskOf(newJob.request).tokens.input(newJob.request),
       bytes: taskOf(newJob.request).tokens.bytes(newJob.request),
-      submittedAt: performance.now(),
+      submittedAt,
       startedAt: 0,
       attempts: 0,
       crashes: 0,
@@ -127,6 +138,7 @@ export class JobScheduler {
     this.#owners.add(job.owner);
     this.#enqueue(job);
     this.#pump();
+    void this.#quoteWaiting();
     return (error) => this.#end(job, error);
   }
 
@@ -207,6 +219,28 @@ export class JobScheduler {
     }
   }
 
+  /** Asks the engine for quotes, one at a time: the text of a waiting job is read once more for that. */
+  async #quoteWaiting(): Promise<void> {
+    if (this.#quoting || this.#engine.computes === undefined) return;
+    this.#quoting = true;
+    for (;;) {
+      const job = this.#waiting.find(({ quoted }) => !quoted);
+      if (job === undefined || this.#engine.state.phase !== 'ready') break;
+      try {
+        const reply = await this.#engine.control({ kind: 'quote', job: job.request });
+        const { maxSeconds = Number.POSITIVE_INFINITY } = job.request;
+        const leftMs = Math.min(job.deadlineMs, maxSeconds * 1000);
+        if (reply.kind === 'quote') job.dueMs = dueTime(job.submittedAt, reply.quote.aloneSeconds, leftMs);
+      } catch (error) {
+        if (SidaError.from(error).code === 'not_ready') break;
+        // A job that cannot be quoted fails soon, so it is short.
+        job.dueMs = job.submittedAt;
+      }
+      job.quoted = true;
+    }
+    this.#quoting = false;
+  }
+
   /** The waiting job whose turn it is, by tokens in the engine. Undefined when no job may start. */
   #next(): Job | undefined {
     const held = new Map<string, number>();
@@ -253,8 +287,10 @@ export class JobScheduler {
     job.onRun?.(job.attempts);
     try {
       const attempt = job.attempts;
+      const arrivedMs = clockMs() + job.submittedAt - performance.now();
       const result = await this.#engine.run(job.id, job.request, {
         signal: job.abort.signal,
+        times: { arrivedMs, deadlineMs: arrivedMs + job.deadlineMs },
         ...(job.onDelta !== undefined && { onDelta: (delta) => this.#onDelta(job, delta, attempt) }),
       });
       const now = performance.now();
@@ -303,7 +339,10 @@ export class JobScheduler {
   }
 
   #onEngineState(state: EngineState): void {
-    if (state.phase === 'ready') this.#pump();
+    if (state.phase === 'ready') {
+      this.#pump();
+      void this.#quoteWaiting();
+    }
     if (state.phase === 'failed' || state.phase === 'closed') {
       for (const job of [...this.#waiting]) this.#end(job, this.#draining ? shuttingDown() : unservable());
     }

@@ -91,7 +91,8 @@ const HEADER_NAMES = /^[a-z0-9-]{1,64}( ?, ?[a-z0-9-]{1,64}){0,63}$/i;
 
 const EXPOSED =
   'x-request-id, request-id, retry-after, location, idempotent-replayed, x-ignored-fields, x-warnings, x-queue-time, x-inference-time, ' +
-  'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens';
+  'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, ' +
+  'x-ratelimit-limit-bytes, x-ratelimit-remaining-bytes, x-ratelimit-reset-bytes';
 
 /** The host name in lower case, without port and brackets; undefined when the header is malformed. */
 function hostName(host: string): string | undefined {

@@ -38,6 +38,7 @@ const storedQuote: z.ZodType<Quote> = z.object({
   firstSeconds: quantiles,
   seconds: quantiles,
   queueSeconds: amount,
+  aloneSeconds: amount,
   jobsAhead: count,
   measured: count,
 });

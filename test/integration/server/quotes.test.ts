@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { metricsOf, REPO, ServerProcess } from '../../support/server-process.js';
 
+const TINY = join(REPO, 'test/fixtures/olmoe-tiny');
+
 let server: ServerProcess;
 beforeAll(async () => {
-  const model = join(REPO, 'test/fixtures/olmoe-tiny');
   const limits = ['--max-batch-tokens', '64', '--kv-tokens', '1024', '--prefix-cache', 'off'];
-  server = await ServerProcess.start(['--model', model, '--memory-budget', '50%', ...limits]);
+  server = await ServerProcess.start(['--model', TINY, '--memory-budget', '50%', ...limits]);
   for (let seed = 0; seed < 24; seed += 1) await complete({ prompt: tokens(seed, 20) });
 });
 afterAll(() => server.stop());
@@ -73,4 +74,28 @@ it('refuses a request that takes longer than it allows', async () => {
   const { status, body } = await complete({ prompt: tokens(55, 10), max_tokens: 200, max_seconds: 0.0001 });
   expect([status, body.error.code, body.error.details.limit_seconds]).toEqual([422, 'too_expensive', 0.0001]);
   expect((await complete({ prompt: tokens(55, 10), max_seconds: 60 })).status).toBe(200);
+});
+
+it('charges what answers move', async () => {
+  const limited = await ServerProcess.start([
+    ...['--model', TINY, '--memory-budget', '50%', '--prefix-cache', 'off'],
+    ...['--rate-limit-bytes', '64MiB'],
+  ]);
+  const ask = (seed: number) =>
+    limited.post('/v1/completions', { prompt: tokens(seed, 20), max_tokens: 24, include: ['experts'] });
+  let moved = 0;
+  let answer = await ask(0);
+  for (let seed = 1; answer.status === 200; seed += 1) {
+    const remaining = Number(answer.headers.get('x-ratelimit-remaining-bytes'));
+    expect(remaining).toBeLessThanOrEqual(2 ** 26 - moved);
+    moved += answer.body.experts.bytes_moved;
+    answer = await ask(seed);
+  }
+  const { code, details } = answer.body.error;
+  expect([answer.status, code, details.limit]).toEqual([429, 'rate_limited', 2 ** 26]);
+  // The last answer may have moved more than it reserved.
+  expect(details.bytes > details.remaining || moved > 2 ** 26).toBe(true);
+  expect(details.remaining).toBeLessThanOrEqual(Math.max(0, 2 ** 26 - moved));
+  expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+  await limited.stop();
 });

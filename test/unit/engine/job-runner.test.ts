@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
+import { clockMs } from '../../../src/clock.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
@@ -330,5 +331,41 @@ describe('refusals', () => {
       { error: { code: 'request_too_large', details: { bytes: 1_100_000, limit: 1_048_576 } } },
       { error: { code: 'request_too_large', details: { bytes: 1001, limit: 1000 } } },
     ]);
+  });
+});
+
+describe('due times', () => {
+  const due = (request: TaskJob, times?: { arrivedMs: number; deadlineMs: number }) => {
+    const { items, jobs } = bench();
+    jobs.start('a', request, times);
+    return items.map(({ dueMs }) => dueMs);
+  };
+  const arrived = (agoMs: number, deadlineMs: number) => {
+    const arrivedMs = clockMs() - agoMs;
+    return { arrivedMs, deadlineMs: arrivedMs + deadlineMs };
+  };
+
+  it('are later for more tokens, and equal for the inputs of a job', () => {
+    const times = arrived(0, Number.POSITIVE_INFINITY);
+    const [few, many] = [1, 100].map((maxTokens) =>
+      due(complete({ prompts: ['x', 'x', 'x'], maxTokens }), times).map((at) => at - times.arrivedMs),
+    );
+    expect(few![0]).toBeGreaterThan(0);
+    expect(many![0]).toBeGreaterThan(10 * few![0]!);
+    expect(new Set(many).size).toBe(1);
+  });
+
+  it('count from the arrival at the queue', () => {
+    const [now, before] = [arrived(0, 1e9), arrived(5_000, 1e9)];
+    const [late, soon] = [now, before].map((times) => due(complete({ maxTokens: 100 }), times)[0]!);
+    expect(late! - soon!).toBeCloseTo(now.arrivedMs - before.arrivedMs, 3);
+  });
+
+  it('are within half of the deadline, and of max_seconds', () => {
+    const short = arrived(0, 0.002);
+    expect(due(complete({ maxTokens: 100 }), short)[0]! - short.arrivedMs).toBeCloseTo(0.001, 4);
+    const times = arrived(0, 1e9);
+    const limited = complete({ maxTokens: 100, maxSeconds: 2e-6 });
+    expect(due(limited, times)[0]! - times.arrivedMs).toBeCloseTo(0.001, 4);
   });
 });

@@ -10,7 +10,7 @@ function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]): PromptBat
     const generate = { kind: 'generate' as const, maxTokens: 1, logprobs: null, choices: [null] };
     const work = fed === undefined ? generate : { kind: 'score' as const, plan };
     const tokens = Int32Array.from(prompt);
-    return { item, job: item, jobItems: 1, routingK: 0, owner: '', work, tokens };
+    return { item, job: item, jobItems: 1, routingK: 0, owner: '', dueMs: 0, work, tokens };
   });
   return { id: 3, routingK: 0, requests };
 }

@@ -151,6 +151,7 @@ export const QUOTE: Quote = {
   firstSeconds: { p50: 0.25, p90: 0.5 },
   seconds: { p50: 8, p90: 20 },
   queueSeconds: 1,
+  aloneSeconds: 1,
   jobsAhead: 2,
   measured: 30,
 };

@@ -113,6 +113,8 @@ it('waits for prompts ahead, and shares passes with those that generate', () => 
   expect(beside.queueSeconds).toBeLessThan(behind.queueSeconds);
   expect(beside.seconds.p50).toBeGreaterThan(1.02 * alone.seconds.p50);
   expect(beside.bytes.p50).toBeCloseTo(alone.bytes.p50);
+  expect(alone.aloneSeconds).toBeCloseTo(alone.seconds.p50);
+  expect([behind.aloneSeconds, beside.aloneSeconds]).toEqual([alone.aloneSeconds, alone.aloneSeconds]);
   made.dropped(1);
   expect(made.quote('chat', [input(10, 50)], 0)).toEqual(alone);
 });

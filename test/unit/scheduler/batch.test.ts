@@ -5,10 +5,19 @@ import type { PreparedRequest, PromptBatch } from '../../../src/protocol/inferen
 import { Batcher, BatchFeed } from '../../../src/scheduler/batch.js';
 
 let nextItem = 0;
-function item(tokens: number, job = 0, routingK = 0, owner = ''): PreparedRequest {
+function item(tokens: number, job = 0, routingK = 0, owner = '', dueMs = 0): PreparedRequest {
   const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
   const id = nextItem++;
-  return { item: id, job, jobItems: 1, routingK, owner, work, tokens: new Int32Array(tokens).fill(id) };
+  return {
+    item: id,
+    job,
+    jobItems: 1,
+    routingK,
+    owner,
+    dueMs,
+    work,
+    tokens: new Int32Array(tokens).fill(id),
+  };
 }
 
 function batcher(maxBatchTokens: number, { waitMs = 2 } = {}) {
@@ -25,7 +34,7 @@ describe('batcher', () => {
     expect(under.dueIn(10)).toBe(5);
     under.add([item(4)], 13);
     expect([under.dueIn(13), under.dueIn(15), under.dueIn(99)]).toEqual([2, 0, 0]);
-    expect(sizes(under.take().batch)).toEqual([3, 4]);
+    expect(sizes(under.take(0).batch)).toEqual([3, 4]);
     expect(under.dueIn(99)).toBe(Number.POSITIVE_INFINITY);
   });
 
@@ -41,54 +50,82 @@ describe('batcher', () => {
   it('splits a job over batches in order of arrival', () => {
     const under = batcher(10);
     under.add([item(6), item(5), item(5), item(1)], 0);
-    const batches = [under.take(), under.take(), under.take()].map(({ batch }) => batch);
+    const batches = [under.take(0), under.take(0), under.take(0)].map(({ batch }) => batch);
     expect(batches.map(sizes)).toEqual([[6], [5, 5], [1]]);
     expect(batches.map(({ id }) => id)).toEqual([0, 1, 2]);
     expect([under.lastBatch, under.waiting]).toEqual([2, 0]);
   });
 
-  it('counts the tokens of labels, and lets other jobs go between the inputs of one', () => {
+  it('counts the tokens of labels', () => {
     const under = batcher(100);
     const plan = { labels: 2, first: [], inputs: [{ tokens: Array(70).fill(1), rows: [] }] };
     const scored = () => ({ ...item(5, 1), work: { kind: 'score' as const, plan } });
-    under.add([scored(), scored(), scored()], 0);
+    under.add([scored(), scored(), item(20, 2)], 0);
     expect(under.full).toBe(true);
-    const jobs = () => under.take().batch.requests.map(({ job }) => job);
-    expect(jobs()).toEqual([1]);
-    under.add([item(20, 2), item(20, 3)], 0);
-    under.add([item(20, 4), item(90, 4)], 0);
-    expect([jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2, 3, 4], [4], [1]]);
+    const jobs = () => under.take(0).batch.requests.map(({ job }) => job);
+    expect([jobs(), jobs()]).toEqual([[1, 2], [1]]);
   });
 
-  it('lets what is left of a job wait behind the jobs that came meanwhile', () => {
+  it('takes what is due first, and among equals what came first', () => {
     const under = batcher(10);
-    under.add([item(6, 1), item(6, 1), item(6, 1), item(6, 2), item(6, 3)], 0);
-    const jobs = () => under.take().batch.requests.map(({ job }) => job);
-    expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2], [3], [1], [1]]);
+    const due = (job: number, dueMs: number) => item(6, job, 0, '', dueMs);
+    under.add([due(1, 30), due(1, 30), due(2, 20)], 0);
+    under.add([due(3, 30), due(4, 10)], 0);
+    const jobs = () => under.take(0).batch.requests.map(({ job }) => job);
+    expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[4], [2], [1], [1], [3]]);
+  });
+
+  it('lets a job that is due take turns with the others of its key, each of which had its turn first', () => {
+    const under = batcher(10);
+    const due = (job: number, dueMs: number) => item(6, job, 0, '', dueMs);
+    under.add([due(1, 30), due(1, 30), due(1, 30), due(2, 40), due(2, 40), due(3, 60)], 0);
+    const job = () => under.take(30).batch.requests[0]!.job;
+    expect([job(), job(), job()]).toEqual([1, 2, 2]);
+    under.add([due(4, 70)], 0);
+    expect([job(), job(), job(), job()]).toEqual([3, 1, 1, 4]);
+  });
+
+  it('lets a single request go before a job with many inputs ends, however late that is', () => {
+    const under = batcher(10);
+    under.add(
+      Array.from({ length: 1_000 }, () => item(6, 1, 0, '', 300)),
+      0,
+    );
+    let now = 1_000;
+    under.add([item(6, 2, 0, '', now + 10)], now);
+    const jobs = () => under.take(now++).batch.requests[0]!.job;
+    expect([jobs(), jobs()]).toEqual([1, 2]);
+  });
+
+  it('names a key that is not ahead', () => {
+    const under = batcher(10);
+    under.add([item(6, 1, 0, 'a', 20)], 0);
+    expect(under.keyBeside(new Set(['a', 'b']))).toBeUndefined();
+    expect(under.keyBeside(new Set(['b']))).toBe('a');
   });
 
   it('lets owners take turns', () => {
     const under = batcher(10);
     const of = (owner: string, job: number) => item(6, job, 0, owner);
     under.add([of('a', 1), of('a', 2), of('a', 3), of('b', 4), of('b', 5)], 0);
-    const jobs = () => under.take().batch.requests.map(({ job }) => job);
+    const jobs = () => under.take(0).batch.requests.map(({ job }) => job);
     expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [4], [2], [5], [3]]);
     const wide = batcher(12);
     wide.add([of('a', 1), of('a', 2), of('b', 3)], 0);
-    expect(wide.take().batch.requests.map(({ job }) => job)).toEqual([1, 3]);
+    expect(wide.take(0).batch.requests.map(({ job }) => job)).toEqual([1, 3]);
   });
 
   it('makes a batch of its own of an item that is larger than a batch', () => {
     const under = batcher(10);
     under.add([item(4, 1), item(30, 2), item(4, 3)], 0);
-    const jobs = () => under.take().batch.requests.map(({ job }) => job);
+    const jobs = () => under.take(0).batch.requests.map(({ job }) => job);
     expect([jobs(), jobs(), jobs()]).toEqual([[1], [2], [3]]);
   });
 
   it('keeps items of different routing apart, and the order within each', () => {
     const under = batcher(10);
     under.add([item(2, 1, 0), item(3, 2, 1), item(4, 3, 0), item(5, 4, 1)], 0);
-    const batches = [under.take(), under.take()].map(({ batch }) => batch);
+    const batches = [under.take(0), under.take(0)].map(({ batch }) => batch);
     expect(batches.map(({ routingK, requests }) => [routingK, ...requests.map(({ job }) => job)])).toEqual([
       [0, 1, 3],
       [1, 2, 4],
@@ -99,7 +136,7 @@ describe('batcher', () => {
     const under = batcher(10);
     under.add([item(3, 1), item(3, 2), item(3, 1)], 0);
     under.cancel(1);
-    expect(under.take().batch.requests.map(({ job }) => job)).toEqual([2]);
+    expect(under.take(0).batch.requests.map(({ job }) => job)).toEqual([2]);
     under.add([item(3, 1)], 0);
     under.cancel(1);
     expect([under.waiting, under.dueIn(100)]).toEqual([0, Number.POSITIVE_INFINITY]);
@@ -113,9 +150,9 @@ describe('batcher', () => {
         const batches: PromptBatch[] = [];
         for (const items of all) {
           under.add(items, 0);
-          if (under.waiting > 0) batches.push(under.take().batch);
+          if (under.waiting > 0) batches.push(under.take(0).batch);
         }
-        while (under.waiting > 0) batches.push(under.take().batch);
+        while (under.waiting > 0) batches.push(under.take(0).batch);
         expect(batches.flatMap(({ requests }) => requests)).toEqual(all.flat());
         for (const batch of batches)
           expect(sizes(batch).reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(16);
@@ -183,6 +220,16 @@ describe('batch feed', () => {
     queue.blocked = false;
     await heard();
     expect(take()).toEqual([1]);
+  });
+
+  it('leaves places to other owners, however soon the requests of one are due', async () => {
+    const { feed, addOf, queue, take, heard } = bench({ capacity: 1 });
+    queue.blocked = true;
+    for (let id = 0; id < 40; id += 1) feed.add([{ ...item(4, id, 0, 'a', -id), item: id }]);
+    await heard();
+    addOf('b', 4);
+    await heard();
+    expect([take()?.length, queue.length]).toEqual([1, 1]);
   });
 
   it('sends a few of them at most', async () => {

@@ -59,10 +59,12 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false, states: nu
       jobItems?: number;
       prefixScope?: string;
       owner?: string;
+      dueMs?: number;
     })[]
   ) => {
-    const requests = items.map(({ tokens, jobItems = 1, prefixScope = '', owner = '', ...rest }) => {
-      return { ...rest, jobItems, routingK: 0, prefixScope, owner, tokens: Int32Array.from(tokens) };
+    const requests = items.map(({ tokens, ...rest }) => {
+      const usual = { jobItems: 1, routingK: 0, prefixScope: '', owner: '', dueMs: 0 };
+      return { ...usual, ...rest, tokens: Int32Array.from(tokens) };
     });
     queue.put({ batch: { id: batchId++, routingK: 0, requests }, tables: null });
   };

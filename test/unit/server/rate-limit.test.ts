@@ -5,8 +5,10 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { hashKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
+import { SidaError } from '../../../src/errors.js';
+import type { Quote } from '../../../src/protocol/quote.js';
 import { eventually } from '../../support/eventually.js';
-import { answerTo } from '../queue/scripted-engine.js';
+import { answerTo, COST, QUOTE } from '../queue/scripted-engine.js';
 import { type Answer, TestServer } from './test-server.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sida-rate-'));
@@ -166,6 +168,145 @@ describe('--rate-limit', () => {
     server = await TestServer.start({ apiKeys });
     const answer = await complete('noisy', 100);
     expect([answer.status, answer.headers['x-ratelimit-limit-tokens']]).toEqual([200, undefined]);
+  });
+});
+
+describe('--rate-limit-bytes', () => {
+  const MiB = 2 ** 20;
+  const bytesOf = ({ headers }: Answer) => [
+    headers['x-ratelimit-limit-bytes'],
+    headers['x-ratelimit-remaining-bytes'],
+  ];
+  /** The p90 of every request is half of a MiB, and it moves an eighth. */
+  async function start(flags: Record<string, string> = {}, own: Partial<Quote> = {}): Promise<void> {
+    server = await TestServer.start({ apiKeys, rateLimitBytes: '1MiB', ...flags });
+    server.engine.onControl = () => {
+      return { kind: 'quote', quote: { ...QUOTE, bytes: { p50: MiB / 4, p90: MiB / 2 }, ...own } };
+    };
+    server.engine.script = (run) => run.finish(moved(run.request));
+  }
+  const moved = (request: Parameters<typeof answerTo>[0], bytes = MiB / 8) => {
+    return { ...answerTo(request), experts: { ...COST, bytes } };
+  };
+
+  it('reserves the quote, and charges what the answer moved', async () => {
+    await start();
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${MiB / 2}`]);
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${(3 * MiB) / 8}`]);
+    expect(bytesOf(await complete('quiet', 9))).toEqual([`${MiB}`, `${MiB / 2}`]);
+  });
+
+  it('refuses with 429, Retry-After and the quote', async () => {
+    await start();
+    server.engine.script = undefined;
+    const held = complete('noisy', 9);
+    await eventually(() => server.engine.runs.length === 1);
+    server.engine.script = (run) => run.finish(moved(run.request, (3 * MiB) / 8));
+    expect((await complete('noisy', 9)).status).toBe(200);
+    const refused = await complete('noisy', 9);
+    expect([refused.status, refused.json.error.code]).toEqual([429, 'rate_limited']);
+    expect(refused.json.error.details).toEqual({
+      ...{ bytes: MiB / 2, limit: MiB, remaining: MiB / 8, seconds_p50: 8, seconds_p90: 20 },
+      ...{ queue_seconds: 1, experts: 100, bytes_moved: MiB / 4, max_tokens: 40 },
+    });
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    expect(bytesOf(refused)).toEqual([`${MiB}`, `${MiB / 8}`]);
+    for (const run of [...server.engine.runs]) run.finish();
+    await held;
+  });
+
+  it('returns the reservation after a server error, and keeps it after a deadline', async () => {
+    await start({ deadline: '30ms' });
+    server.engine.script = (run) => run.fail('internal');
+    for (let i = 0; i < 4; i += 1) expect((await complete('noisy', 9)).status).toBe(500);
+    server.engine.script = undefined;
+    for (let i = 0; i < 2; i += 1) expect((await complete('noisy', 9)).status).toBe(504);
+    expect((await complete('noisy', 9)).status).toBe(429);
+  });
+
+  it('refuses with 422 and the quote when half of its like exceed the limit of a minute', async () => {
+    await start({}, { bytes: { p50: 2 * MiB, p90: 3 * MiB } });
+    const { status, json } = await complete('noisy', 9);
+    expect([status, json.error.code]).toEqual([422, 'cannot_run']);
+    expect(json.error.details).toMatchObject({ bytes: 2 * MiB, limit: MiB, bytes_moved: 2 * MiB });
+    expect(server.engine.started).toEqual([]);
+  });
+
+  it('reserves what answers moved on average before the quotes of its kind count, also of those that are cut', async () => {
+    await start({ deadline: '30ms' }, { bytes: { p50: 9 * MiB, p90: 9 * MiB }, measured: 7 });
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${MiB}`]);
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${(6 * MiB) / 8}`]);
+    server.engine.script = undefined;
+    for (let i = 0; i < 6; i += 1) expect((await complete('noisy', 9)).status).toBe(504);
+    expect((await complete('noisy', 9)).status).toBe(429);
+  });
+
+  it('leaves the text of a request unread when the minute is used up, and requests that run no model alone', async () => {
+    await start();
+    server.engine.script = (run) => run.finish(moved(run.request, 2 * MiB));
+    expect((await complete('noisy', 9)).status).toBe(200);
+    expect(server.engine.controls).toHaveLength(1);
+    expect((await complete('noisy', 9)).status).toBe(429);
+    const tokens = await server.post('/v1/tokenize', { input: 'a' }, as('noisy'));
+    expect([tokens.status, ...bytesOf(tokens)]).toEqual([200, undefined, undefined]);
+    expect(server.engine.controls).toHaveLength(1);
+  });
+
+  it.each(['engine_crashed', 'not_ready', 'deadline_exceeded'] as const)(
+    'runs a request whose quote fails with %s',
+    async (code) => {
+      await start();
+      server.engine.onControl = () => {
+        throw new SidaError({ code, message: 'scripted' });
+      };
+      expect((await complete('noisy', 9)).status).toBe(200);
+    },
+  );
+
+  it('reserves nothing for a client that left during the quote', async () => {
+    await start();
+    let quoted = () => {};
+    const quote = new Promise<void>((resolve) => {
+      quoted = resolve;
+    });
+    server.engine.onControl = (() =>
+      quote.then(() => ({ kind: 'quote', quote: { ...QUOTE, bytes: { p50: MiB, p90: MiB } } }))) as never;
+    const left = new AbortController();
+    const { port } = server.running;
+    const asked = fetch(`http://127.0.0.1:${port}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...as('noisy') },
+      body: JSON.stringify(ids(9)),
+      signal: left.signal,
+    }).catch(() => undefined);
+    await eventually(() => server.engine.controls.length === 1);
+    left.abort();
+    await asked;
+    await eventually(() => server.log.some(({ status }) => status === 499));
+    quoted();
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, '0']);
+    expect(server.engine.started).toHaveLength(1);
+  });
+
+  it('charges at the end where there is no quote', async () => {
+    server = await TestServer.start({ rateLimitBytes: '1MiB' });
+    server.engine.computes = undefined;
+    server.engine.script = (run) => run.finish(moved(run.request, 2 * MiB));
+    const ask = () => server.post('/v1/completions', ids(9));
+    expect(bytesOf(await ask())).toEqual([`${MiB}`, `${MiB}`]);
+    const refused = await ask();
+    expect([refused.status, refused.json.error.details.remaining]).toEqual([429, 0]);
+    expect(server.engine.controls).toEqual([]);
+    const { text } = await server.ask('/metrics');
+    expect(text).toContain('sida_admission_refused_total{reason="bytes"} 1');
+  });
+
+  it('charges kept jobs', async () => {
+    await start();
+    const kept = await server.post('/v1/jobs', { type: 'completion', ...ids(9) }, as('noisy'));
+    expect([kept.status, ...bytesOf(kept)]).toEqual([202, `${MiB}`, `${MiB / 2}`]);
+    await eventually(() => server.queue.stats.completed === 1);
+    expect(bytesOf(await complete('noisy', 9))).toEqual([`${MiB}`, `${(3 * MiB) / 8}`]);
   });
 });
 

@@ -1,18 +1,18 @@
 // The rate limit that servers share through Redis.
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { redisLimiter, type SharedLimiter } from '../../../../src/server/admission/redis-limiter.js';
-import { RateLimited, TokenLimit } from '../../../../src/server/admission/token-limit.js';
+import { RateLimit, RateLimited } from '../../../../src/server/admission/rate-limit.js';
+import { redisLimiters } from '../../../../src/server/admission/redis-limiter.js';
 import { eventually } from '../../../support/eventually.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 
 describeWithRedis('servers that share a rate limit', () => {
   let redis: RedisServer;
-  let shared: SharedLimiter[];
-  let servers: TokenLimit[];
+  let shared: NonNullable<ReturnType<typeof redisLimiters>>[];
+  let servers: RateLimit[];
   beforeAll(async () => {
     redis = await RedisServer.start();
-    shared = [0, 1].map(() => redisLimiter(redis.url, 100, () => undefined));
-    servers = shared.map(({ limiter }) => new TokenLimit(limiter));
+    shared = [0, 1].map(() => redisLimiters(redis.url, { tokens: 100, bytes: 50 }, () => undefined)!);
+    servers = shared.map(({ limiters }) => new RateLimit(limiters.tokens!));
   });
   beforeEach(() => redis.use((client) => client.flushall()));
   afterAll(async () => {
@@ -38,6 +38,14 @@ describeWithRedis('servers that share a rate limit', () => {
     expect((await reserve(0, 20, 'another')).allowance.remaining).toBe(80);
     // A refused request is not charged.
     expect((await reserve(1, 10)).allowance.remaining).toBe(0);
+  });
+
+  it('count bytes apart from tokens', async () => {
+    await connected();
+    await reserve(0, 60);
+    const [bytes] = shared.map(({ limiters }) => new RateLimit(limiters.bytes!, 'bytes'));
+    expect((await bytes!.reserve('someone', { known: 0, estimated: 30 })).allowance.remaining).toBe(20);
+    expect((await reserve(1, 10)).allowance.remaining).toBe(30);
   });
 
   it('see what another server has settled', async () => {

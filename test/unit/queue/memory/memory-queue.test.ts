@@ -2,11 +2,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { SidaError } from '../../../../src/errors.js';
+import { clockMs } from '../../../../src/clock.js';
+import { SidaError } from '../../../../src/errors.js';
 import type { JobOptions } from '../../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../../src/queue/memory/memory-queue.js';
 import type { TaskJob } from '../../../../src/tasks/registry.js';
-import { ScriptedEngine } from '../scripted-engine.js';
+import { QUOTE, ScriptedEngine } from '../scripted-engine.js';
 
 const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
 
@@ -79,6 +80,99 @@ it('gives a stream its deadline until the first delta alone', async () => {
   const whole = ending('whole');
   expect(engine.runs).toHaveLength(1);
   expect(await whole).toMatch(/^deadline_exceeded/);
+});
+
+describe('quotes of waiting jobs', () => {
+  const complete = (maxTokens: number) => {
+    return {
+      ...({ kind: 'complete', prompts: ['a'], stop: [], logprobs: null, stream: false } as const),
+      maxTokens,
+    } satisfies TaskJob;
+  };
+  const submit = (id: string, maxTokens: number, owner = '') =>
+    void queue.submit(id, complete(maxTokens), { owner }).catch(() => undefined);
+  /** Starts the jobs one by one. */
+  async function order(): Promise<string[]> {
+    for (let turns = 0; turns < 20; turns += 1) {
+      await settle();
+      engine.runs[0]?.finish();
+    }
+    return engine.started;
+  }
+  /** Every token takes 10 ms. 7 tokens cannot be quoted, and the engine is not ready for 8 at first. */
+  function makeQuoting(concurrency: number): void {
+    makeQueue({ bound: 100, concurrency, deadlineMs: 60_000 });
+    engine.onControl = (request) => {
+      const { maxTokens } = (request as unknown as { job: ReturnType<typeof complete> }).job;
+      if (maxTokens === 7) throw new Error('no quote');
+      if (maxTokens === 8 && engine.controls.length === 1)
+        throw new SidaError({ code: 'not_ready', message: 'The engine restarts' });
+      return { kind: 'quote', quote: { ...QUOTE, aloneSeconds: maxTokens / 100 } };
+    };
+  }
+  beforeEach(() => makeQuoting(1));
+
+  it('let the shortest go first, and a job that has a place starts unquoted', async () => {
+    submit('running', 1);
+    expect(engine.controls).toEqual([]);
+    for (const [id, tokens] of [
+      ['long', 200],
+      ['short', 10],
+      ['middle', 50],
+    ] as const)
+      submit(id, tokens);
+    expect(await order()).toEqual(['running', 'short', 'middle', 'long']);
+    expect(engine.controls).toHaveLength(3);
+    expect(engine.runs).toEqual([]);
+  });
+
+  it('count a job as short that cannot be quoted or runs no model', async () => {
+    submit('running', 1);
+    submit('unquoted', 7);
+    submit('quoted', 100);
+    void queue.submit('tokenize', REQUEST).catch(() => undefined);
+    expect(await order()).toEqual(['running', 'unquoted', 'tokenize', 'quoted']);
+  });
+
+  it('are asked for again when the engine is ready', async () => {
+    submit('running', 1);
+    submit('restarted', 8);
+    submit('long', 100);
+    await settle();
+    expect(engine.controls).toHaveLength(1);
+    engine.enter('ready');
+    expect(await order()).toEqual(['running', 'restarted', 'long']);
+    expect(engine.controls).toHaveLength(3);
+  });
+
+  it('count max_seconds as a deadline', async () => {
+    submit('running', 1);
+    submit('long', 200);
+    void queue.submit('limited', { ...complete(300), maxSeconds: 1 }).catch(() => undefined);
+    expect(await order()).toEqual(['running', 'limited', 'long']);
+  });
+
+  it('leave keys their turns', async () => {
+    makeQuoting(2);
+    submit('a1', 10, 'a');
+    submit('a2', 10, 'a');
+    submit('a3', 1, 'a');
+    submit('b1', 1_000, 'b');
+    await settle();
+    engine.runs[0]!.finish();
+    await settle();
+    // The key "a" has a place still.
+    expect(engine.started).toEqual(['a1', 'a2', 'b1']);
+  });
+
+  it('tell the engine when a job came and when it fails unanswered', () => {
+    const before = clockMs();
+    submit('running', 1);
+    const { arrivedMs, deadlineMs } = engine.runs[0]!.options.times!;
+    expect(arrivedMs).toBeGreaterThanOrEqual(before - 0.01);
+    expect(arrivedMs).toBeLessThanOrEqual(clockMs() + 0.01);
+    expect(deadlineMs - arrivedMs).toBe(60_000);
+  });
 });
 
 describe('crash of the engine', () => {

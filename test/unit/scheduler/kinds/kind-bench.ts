@@ -93,7 +93,7 @@ export function kindBench({
     const id = nextBatch++;
     const requests = items.map(({ work, tokens }, i): PreparedRequest => {
       const item = 10 * id + i;
-      const rest = { jobItems: 1, routingK: 0, owner: '', tokens: Int32Array.from(tokens) };
+      const rest = { jobItems: 1, routingK: 0, owner: '', dueMs: 0, tokens: Int32Array.from(tokens) };
       return { item, job: item, work, ...rest };
     });
     const queued = { batch: { id, routingK: 0, requests }, tables: null };

@@ -147,6 +147,20 @@ describe('keys that share too few pages', () => {
     expect(ended.indexOf(20)).toBeGreaterThan(6);
   });
 
+  it('a short input of the same key goes before longer ones that have not begun', () => {
+    const { loop, send, settle, of: sent } = bench(80, ENDLESS);
+    // Two choices reserve their pages, so none gives way.
+    const reserving = (items: number[], steps: number, dueMs: number) =>
+      of('a', items, 4, steps).map((each) => ({ ...each, dueMs, work: generate(steps, [null, seeded(1)]) }));
+    send(...reserving(many, 60, 600));
+    loop.turn();
+    send(...reserving([20], 5, 700), ...reserving([21], 5, 50));
+    settle(3000);
+    const ended = sent('done').map(({ item }) => item);
+    expect(ended.slice(0, 6)).toEqual([21, 0, 1, 2, 3, 4]);
+    expect(ended).toHaveLength(14);
+  });
+
   it.each([12, 24, 40])('all end with the tokens that each has alone, in %i pages', (pages) => {
     const { send, settle, of: sent, tokensOf, clean, engine } = bench(pages, ENDLESS);
     const owned = INPUTS.map((input) => ({ ...input, owner: 'abbccccc'[input.item % 8]! }));

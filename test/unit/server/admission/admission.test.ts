@@ -1,7 +1,8 @@
 // The token limit of each minute and each caller's share of the queue.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Admission } from '../../../../src/server/admission/admission.js';
 import { QueueShare } from '../../../../src/server/admission/queue-share.js';
-import { memoryLimiter, TokenLimit } from '../../../../src/server/admission/token-limit.js';
+import { memoryLimiter, RateLimit } from '../../../../src/server/admission/rate-limit.js';
 
 describe('tokens per minute', () => {
   beforeEach(() => {
@@ -10,9 +11,9 @@ describe('tokens per minute', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
-  const limitOf = (tokens: number) => new TokenLimit(memoryLimiter(tokens));
+  const limitOf = (tokens: number) => new RateLimit(memoryLimiter(tokens));
   const known = (tokens: number) => ({ known: tokens, estimated: 0 });
-  const left = async (limit: TokenLimit, who = 'a') =>
+  const left = async (limit: RateLimit, who = 'a') =>
     (await limit.reserve(who, known(0))).allowance.remaining;
 
   it('are reserved, then settled with the tokens that were used', async () => {
@@ -86,6 +87,18 @@ describe('tokens per minute', () => {
     await old.settle(50);
     expect(await left(limit)).toBe(60);
   });
+});
+
+it('leaves the headers of an answer that has begun', async () => {
+  const admission = new Admission({
+    ...{ keys: { size: 1 }, queue: { stats: { waiting: 0 } }, metrics: {}, queueBound: 10 },
+    ...{ tokenLimit: undefined, byteLimit: new RateLimit(memoryLimiter(100), 'bytes') },
+  } as never);
+  const setHeader = vi.fn();
+  const res = { headersSent: true, locals: {}, req: { socket: {} }, setHeader };
+  const ticket = await admission.admit(res as never, { kind: 'embed', inputs: ['a'] } as never);
+  await ticket.checkBytes();
+  expect(setHeader).not.toHaveBeenCalled();
 });
 
 describe('the share of the queue', () => {
