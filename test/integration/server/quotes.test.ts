@@ -34,11 +34,17 @@ it('tells experts, bytes and seconds, and runs nothing', async () => {
     },
   ]);
   expect((await metricsOf(server))('sida_queue_accepted_total')).toBe(before('sida_queue_accepted_total'));
-  const { experts } = (await complete({ prompt: tokens(50, 30) })).body;
-  expect(body.experts.p50 / experts.needed).toBeGreaterThan(0.9);
-  expect(body.experts.p50 / experts.needed).toBeLessThan(1.1);
-  expect(body.bytes_moved.p50 / experts.bytes_moved).toBeGreaterThan(0.6);
-  expect(body.bytes_moved.p50 / experts.bytes_moved).toBeLessThan(1.6);
+  // One answer moves twice what another does.
+  const took = { needed: 0, bytes_moved: 0 };
+  for (let seed = 60; seed < 68; seed += 1) {
+    const { experts } = (await complete({ prompt: tokens(seed, 30) })).body;
+    took.needed += experts.needed / 8;
+    took.bytes_moved += experts.bytes_moved / 8;
+  }
+  expect(body.experts.p50 / took.needed).toBeGreaterThan(0.9);
+  expect(body.experts.p50 / took.needed).toBeLessThan(1.1);
+  expect(body.bytes_moved.p50 / took.bytes_moved).toBeGreaterThan(0.6);
+  expect(body.bytes_moved.p50 / took.bytes_moved).toBeLessThan(1.6);
   expect(body.seconds.p50).toBeGreaterThan(body.first_token_seconds.p50);
   expect(body.seconds.p50).toBeLessThan(5);
 });

@@ -21,8 +21,7 @@ const all = [...own.keys()];
 let run: GrammarRun;
 
 beforeAll(async () => {
-  // Time of the processor for the first request.
-  run = await grammarRun({ tokenizer: JSON.parse(json.toString()) as object, data, compileMs: 2_000 });
+  run = await grammarRun({ tokenizer: JSON.parse(json.toString()) as object, data });
 });
 
 afterAll(() => run.threads.close());
