@@ -101,7 +101,7 @@ export class Batcher {
    * whose turn it is, if not the first one's.
    */
   take(nowMs: number, turn?: string): MadeBatch {
-    const [first = turn!] = turn === undefined ? this.#owners.keys() : [];
+    const first = turn ?? this.#owners.keys().next().value!;
     const { routingK } = this.#owners.get(first)![0]!;
     const requests: PreparedRequest[] = [];
     let tokens = 0;
@@ -115,7 +115,7 @@ export class Batcher {
       this.#count(request, -1);
       this.#pass(job, nowMs);
     }
-    // The key's next turn comes after those of all others.
+    // The key goes behind all others.
     const rest = this.#owners.get(first);
     this.#owners.delete(first);
     if (rest !== undefined) this.#owners.set(first, rest);

@@ -14,8 +14,8 @@ export interface Turn {
 }
 
 /**
- * What is due first of the key that has least; among several such keys, of the one with the oldest. `of` tells what a
- * key has.
+ * The key that has least is next, and of its requests or jobs the one that is due first. Of keys that have as much, the
+ * one that has waited longest is next. `of` tells what a key has.
  */
 export function nextTurn<Each extends Turn>(
   waiting: Iterable<Each>,
@@ -23,11 +23,12 @@ export function nextTurn<Each extends Turn>(
 ): Each | undefined {
   const keys = new Map<string, { first: Each; oldest: number }>();
   for (const each of waiting) {
-    const { first = each, oldest = each.order } = keys.get(each.owner) ?? {};
-    keys.set(each.owner, {
-      first: isBefore(each, first) ? each : first,
-      oldest: Math.min(oldest, each.order),
-    });
+    const key = keys.get(each.owner);
+    if (key === undefined) keys.set(each.owner, { first: each, oldest: each.order });
+    else {
+      if (isBefore(each, key.first)) key.first = each;
+      if (each.order < key.oldest) key.oldest = each.order;
+    }
   }
   let next: { first: Each; oldest: number; has: number } | undefined;
   for (const [owner, { first, oldest }] of keys) {
