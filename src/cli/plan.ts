@@ -81,7 +81,7 @@ interface Budget {
 
 export function planCommand(): Command {
   const command = new Command('plan')
-    .argument('<model>', 'checkpoint, of which config.json suffices, GGUF file, packed model or name')
+    .argument('<model>', 'a checkpoint (its config.json is enough), a GGUF file, a packed model or a name')
     .option('--json', 'print JSON')
     .option('--measure', 'measure memory and disk, and estimate tokens a second')
     .addHelpText(

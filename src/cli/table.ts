@@ -8,8 +8,3 @@ export function tableLines(align: string, cells: string[][]): string[] {
     align[column] === 'r' ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!);
   return rows.map((row) => row.map(pad).join('  ').trimEnd());
 }
-
-/** The same as one text. */
-export function formatTable(align: string, cells: string[][]): string {
-  return tableLines(align, cells).join('\n');
-}

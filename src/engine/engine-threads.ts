@@ -24,6 +24,7 @@ export interface EngineThreads {
   inference: InferenceLink;
   /** Null without a predictor. */
   hashBuilder: HashBuilderLink | null;
+  /** Resolves with the predictor that was opened, or with the reasons why there is none. */
   choosing: Promise<ChosenPredictor>;
   /** The queue of the inference thread, as the main thread sees it. */
   queue: QueueGauge;

@@ -34,7 +34,6 @@ export function memoryLimiter(perMinute: number): RateLimiterAbstract {
 
 export class RateLimit {
   readonly #limiter: RateLimiterAbstract;
-
   readonly #unit: Unit;
 
   /** One point of `limiter` is one token or byte; its duration is a minute. */

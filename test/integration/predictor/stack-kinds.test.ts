@@ -137,7 +137,7 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       expect(narrow / predicted).toBeGreaterThan(topK / experts);
       expect(narrow / predicted).toBeLessThanOrEqual(1);
       expect(wide).toBeGreaterThanOrEqual(narrow);
-      // Every answer said what it cost, so the sums over answers become those of the server.
+      // The server counts what its answers cost, and nothing else ran.
       await server.until(async () => {
         const metric = await metricsOf(server);
         const own = tops.map((top) => metric(`sida_predictor_hits_total{top="${top}"}`));

@@ -1,5 +1,5 @@
 // The beam answers that come with the fixtures, over HTTP: four beams by transformers for every case, at three budgets.
-// beams.test.ts has those of switch-tiny.
+// beams.test.ts compares the beams of switch-tiny.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';

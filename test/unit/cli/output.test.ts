@@ -7,7 +7,7 @@ import { describeFailure, exitCodeOf } from '../../../src/cli/exit.js';
 import { addFlags, givenFlags } from '../../../src/cli/flags.js';
 import { slotsWithin } from '../../../src/cli/plan.js';
 import { Progress } from '../../../src/cli/progress.js';
-import { formatTable } from '../../../src/cli/table.js';
+import { tableLines } from '../../../src/cli/table.js';
 import { exampleCurl } from '../../../src/cli/try-it.js';
 import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
 import { UsageError } from '../../../src/config/resolve.js';
@@ -115,20 +115,20 @@ describe('progress', () => {
 
 it('escapes what stands in a table before it is measured', () => {
   expect(
-    formatTable('ll', [
+    tableLines('ll', [
       ['a\nb', 'x'],
       ['c', '\u001b[2J'],
     ]),
-  ).toBe('a\\u000ab  x\nc         \\u001b[2J');
+  ).toEqual(['a\\u000ab  x', 'c         \\u001b[2J']);
 });
 
 it('aligns tables', () => {
   expect(
-    formatTable('lr', [
+    tableLines('lr', [
       ['a', '1'],
       ['long', '200'],
     ]),
-  ).toBe('a       1\nlong  200');
+  ).toEqual(['a       1', 'long  200']);
 });
 
 describe('the example request', () => {

@@ -117,7 +117,7 @@ it('starts what is due first of the key that has least', () => {
   expect(begun).toEqual(['a10', 'a20', 'b90', 'a30']);
 });
 
-it('lets a generation that gave way go on before those of its key that have not begun', () => {
+it('starts a preempted generation before the new requests of its key', () => {
   const { begun, send, end, suspend } = pages(1);
   send('a90');
   suspend();

@@ -75,7 +75,7 @@ describe('batcher', () => {
     expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[4], [2], [1], [1], [3]]);
   });
 
-  it('lets a job that is due take turns with the others of its key, each of which had its turn first', () => {
+  it('takes one request of a job that is due, and then the other jobs of its key', () => {
     const under = batcher(10);
     const due = (job: number, dueMs: number) => item(6, job, 0, '', dueMs);
     under.add([due(1, 30), due(1, 30), due(1, 30), due(2, 40), due(2, 40), due(3, 60)], 0);
