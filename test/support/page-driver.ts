@@ -37,7 +37,7 @@ export class PageDriver {
   }
 
   async shows(id: string, what: string | RegExp): Promise<void> {
-    await expect.poll(() => this.text(id), { timeout: 10_000 }).toMatch(what);
+    await expect.poll(() => this.text(id)).toMatch(what);
   }
 
   async use(key: string): Promise<void> {

@@ -119,7 +119,7 @@ describe('a predictor that fails at run time', () => {
       const tables = async (state: string) =>
         (await metricsOf(server))(`sida_hash_tables_total{state="${state}"}`);
       // The thread counts a table once it is built.
-      await expect.poll(() => tables('abandoned'), { timeout: 20_000 }).toBeGreaterThan(0);
+      await expect.poll(() => tables('abandoned')).toBeGreaterThan(0);
       expect(await tables('skipped')).toBeGreaterThan(0);
     });
   });

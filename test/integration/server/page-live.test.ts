@@ -270,7 +270,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     const { port } = server;
     await server.stop();
     // Sooner than by its looks at an idle server.
-    await expect.poll(() => driver.text('status'), { timeout: 4000 }).toBe('unreachable');
+    await expect.poll(() => driver.text('status')).toBe('unreachable');
     expect(await page.evaluate("getComputedStyle(document.querySelector('aside')).opacity")).toBe('0.6');
     expect(await page.innerText('#chat-log')).toBe(said);
     server = await ServerProcess.launch(ARGS, [], port);

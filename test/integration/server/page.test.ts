@@ -201,7 +201,7 @@ describe.skipIf(!hasChromium)('the page', () => {
       await expect.poll(() => page.locator('#model').innerText()).toContain('talker');
       late.model = opened;
       late.enter('ready');
-      await expect.poll(() => page.locator('#model option').count(), { timeout: 10_000 }).toBe(2);
+      await expect.poll(() => page.locator('#model option').count()).toBe(2);
       expect(await page.inputValue('#model')).toBe('talker');
     });
   });
@@ -703,9 +703,7 @@ describe.skipIf(!hasChromium)('the page', () => {
     await page.click('#budget-log summary');
     await shows('budget-log', /1\.0 GiB → 1\.0 GiB, by the API$/);
     await page.click('#give-back');
-    await expect
-      .poll(() => page.locator('#budget-log li').first().innerText(), { timeout: 5000 })
-      .toMatch(/, by this page$/);
+    await expect.poll(() => page.locator('#budget-log li').first().innerText()).toMatch(/, by this page$/);
   });
 
   it('translates with a model that has languages, and with no other', async () => {
