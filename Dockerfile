@@ -23,5 +23,5 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=1h --start-interval=2s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.SIDA_PORT}/health/ready`).then((a) => process.exit(a.ok ? 0 : 1), () => process.exit(1))"]
 # Other machines can reach this address, so the server refuses to start without SIDA_API_KEY or SIDA_API_KEYS.
-ENTRYPOINT ["node", "dist/cli/main.js"]
+ENTRYPOINT ["node", "bundle/cli/main.js"]
 CMD ["serve"]

@@ -128,7 +128,7 @@ function casesOf(dir) {
 /** `--memory-budget` of a budget's name: `smallest` is the smallest workable one of `sida plan`, in bytes. */
 function budgetFlag(budget, { dir, flags }) {
   if (budget !== 'smallest') return budget;
-  const planned = execFileSync('node', ['dist/cli/main.js', 'plan', dir, '--json', ...flags], {
+  const planned = execFileSync('node', ['bundle/cli/main.js', 'plan', dir, '--json', ...flags], {
     encoding: 'utf8',
   });
   return String(JSON.parse(planned).plan.smallest);

@@ -47,9 +47,9 @@ for (const path of withoutIntegrity(packages)) faults.push(`package-lock.json ha
 
 const known = new Set([...Object.keys(dependencies), ...builtinModules]);
 for (const path of paths) {
-  if (!/^dist\/.*\.js$/.test(path)) continue;
+  if (!/^bundle\/.*\.js$/.test(path)) continue;
   const text = readFileSync(join(ROOT, path), 'utf8');
-  for (const [, name] of text.matchAll(/^(?:import|export)\s[\w*{}\s,$]*?(?:from )?'([^.'/][^']*)';/gm)) {
+  for (const [, name] of text.matchAll(/^(?:import|export)\s[\w*{}\s,$]*?(?:from )?"([^."/][^"]*)";/gm)) {
     const packageName = name
       .replace(/^node:/, '')
       .split('/')

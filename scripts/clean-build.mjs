@@ -3,5 +3,5 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
-rmSync(join(root, 'dist'), { recursive: true, force: true });
+for (const built of ['dist', 'bundle']) rmSync(join(root, built), { recursive: true, force: true });
 rmSync(join(root, 'build/tsconfig.tsbuildinfo'), { force: true });

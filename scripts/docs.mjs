@@ -137,7 +137,7 @@ function planned(shape) {
   const config = JSON.parse(readFileSync(`${SHAPES}/${shape}.json`, 'utf8'));
   writeFileSync(join(model, 'config.json'), JSON.stringify({ ...config, torch_dtype: 'bfloat16' }));
   const context = Math.min(4096, config.max_position_embeddings ?? config.n_positions ?? 4096);
-  const args = ['dist/cli/main.js', 'plan', model, '--json', ...PLAN, '--context', String(context)];
+  const args = ['bundle/cli/main.js', 'plan', model, '--json', ...PLAN, '--context', String(context)];
   const { plan, choices } = JSON.parse(execFileSync(process.execPath, args));
   const parameters = plan.dense / 2 + plan.routers / 4 + plan.expertBytes / 2;
   const { plan: small } = choices.find(({ experts }) => experts.dtype === 'q4_0');

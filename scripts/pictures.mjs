@@ -19,7 +19,7 @@ const PHONE = { width: 390, height: 844 };
 const server = spawn(
   process.execPath,
   [
-    ...['dist/cli/main.js', 'serve', 'models/olmoe-mini', 'models/switch-words'],
+    ...['bundle/cli/main.js', 'serve', 'models/olmoe-mini', 'models/switch-words'],
     ...['--port', String(PORT), '--memory-budget', 'olmoe-mini=70%', '--memory-budget', 'switch-words=50%'],
   ],
   { cwd: REPO, stdio: 'ignore' },

@@ -1,11 +1,11 @@
 /** `sida bench`: runs the laboratory, which is part of a checkout and not of the package. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Command } from 'commander';
 import { SidaError } from '../errors.js';
 
-const LABORATORY = join(import.meta.dirname, '..', '..', 'bench');
+const LABORATORY = fileURLToPath(new URL('../../bench/', import.meta.url));
 
 export function benchCommand(): Command {
   return new Command('bench')

@@ -109,7 +109,7 @@ fault('the file of experts is cut or replaced', async (report) => {
 /** `sida convert` into `out`, below the command `within`. */
 const convert = (out: string, ...within: string[]) => {
   const [command, ...args] = [
-    ...[...within, process.execPath, join(REPO, 'dist/cli/main.js')],
+    ...[...within, process.execPath, join(REPO, 'bundle/cli/main.js')],
     ...['convert', MINI, '--out', join(root, out)],
   ];
   return spawnSync(command!, args, { encoding: 'utf8' });

@@ -37,7 +37,7 @@ fault('a conversion that was killed in another pid namespace', async (report) =>
   const out = join(root, 'mini');
   const canUnshare = spawnSync('unshare', ['--pid', '--fork', 'true']).status === 0;
   if (canUnshare) {
-    const args = [process.execPath, join(REPO, 'dist/cli/main.js'), ...convert(out)];
+    const args = [process.execPath, join(REPO, 'bundle/cli/main.js'), ...convert(out)];
     const first = spawn('unshare', ['--pid', '--fork', '--kill-child', ...args], { stdio: 'ignore' });
     const gone = new Promise((resolve) => first.once('exit', resolve));
     while (!existsSync(`${out}.partial`)) await delay(5);

@@ -34,7 +34,7 @@ function expectPlain(what: string, output: string): void {
 
 /** Runs a command to its end. Its output is plain. */
 function sida(what: string, args: string[]): { status: number | null; output: string } {
-  const command = [join(REPO, 'dist/cli/main.js'), ...args];
+  const command = [join(REPO, 'bundle/cli/main.js'), ...args];
   const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: root, encoding: 'utf8' });
   const output = stdout + stderr;
   expectPlain(what, output);

@@ -11,7 +11,7 @@ export class Terminal {
   output = '';
 
   constructor(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-    const command = [process.execPath, join(REPO, 'dist/cli/main.js'), ...args].map(shellQuote).join(' ');
+    const command = [process.execPath, join(REPO, 'bundle/cli/main.js'), ...args].map(shellQuote).join(' ');
     this.#child = spawn('script', ['-qec', `exec ${command}`, '/dev/null'], {
       cwd: REPO,
       env: { ...process.env, TERM: 'xterm', ...env },

@@ -3,7 +3,7 @@ const path = (relative: string) => new URL(relative, import.meta.url).pathname;
 
 export const REPOSITORY = path('../../../');
 /** The product's command line, as built. */
-export const SIDA = path('../../../dist/cli/main.js');
+export const SIDA = path('../../../bundle/cli/main.js');
 /** The laboratory's own, as built: TypeScript sources and builds lie at the same depth. */
 export const LABORATORY = path('../../dist/main.js');
 /** What SIDA_HASH_FUNCTION_MODULE names, for a server with true or with wrong tables. */

@@ -43,7 +43,7 @@ export function sida(
   writeFileSync(peak, '');
   const env = { ...process.env, NODE_OPTIONS: `--import=${HOOK}`, SIDA_PEAK: peak };
   const started = performance.now();
-  const child = spawn(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], {
+  const child = spawn(process.execPath, [join(REPO, 'bundle/cli/main.js'), ...args], {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: LIMIT_MS,

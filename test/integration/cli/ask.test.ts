@@ -27,7 +27,7 @@ function sida(args: string[], input = '', env: NodeJS.ProcessEnv = {}): Promise<
 }
 
 function run(args: string[], input = '', env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-  const main = join(REPO, 'dist/cli/main.js');
+  const main = join(REPO, 'bundle/cli/main.js');
   const child = spawn(process.execPath, [main, ...args], {
     env: { ...process.env, ...env },
     timeout: 120_000,

@@ -15,7 +15,7 @@ const installed = (shell: string) => spawnSync(shell, ['-c', 'true']).status ===
 
 function script(shell: string): string {
   const file = join(folder, shell);
-  const text = execFileSync(process.execPath, [join(REPO, 'dist/cli/main.js'), 'completion', shell]);
+  const text = execFileSync(process.execPath, [join(REPO, 'bundle/cli/main.js'), 'completion', shell]);
   writeFileSync(file, text);
   return file;
 }

@@ -55,7 +55,7 @@ beforeAll(() => {
 });
 
 const plan = (...args: string[]) =>
-  execFileSync(process.execPath, [join(REPO, 'dist/cli/main.js'), 'plan', ...args], { encoding: 'utf8' });
+  execFileSync(process.execPath, [join(REPO, 'bundle/cli/main.js'), 'plan', ...args], { encoding: 'utf8' });
 
 describe('sida plan of mixed types', () => {
   const file = join(folder, 'mixed.gguf');

@@ -77,7 +77,7 @@ describe('a profile of the whole run', () => {
 
   it('is refused at the start when it cannot be written', () => {
     const file = join(folder, 'none', 'p.json');
-    const args = [join(REPO, 'dist/cli/main.js'), 'serve', '--model', MINI, '--profile', file];
+    const args = [join(REPO, 'bundle/cli/main.js'), 'serve', '--model', MINI, '--profile', file];
     const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
     expect(status).toBe(2);
     expect(stderr).toContain(`The "--profile" option is ${file}, which cannot be written`);

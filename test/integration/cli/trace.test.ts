@@ -22,7 +22,7 @@ writeFileSync(
 );
 
 const args = (out: string, more: string[] = []) => [
-  join(REPO, 'dist/cli/main.js'),
+  join(REPO, 'bundle/cli/main.js'),
   'trace',
   MINI,
   '--data',

@@ -12,7 +12,7 @@ import { sidaSync } from '../../support/sida-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-train-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
-const MAIN = join(REPO, 'dist/cli/main.js');
+const MAIN = join(REPO, 'bundle/cli/main.js');
 const at = (name: string) => join(root, name);
 
 function traceArgs(name: string, from: number, to: number, more: string[] = []): string[] {

@@ -45,7 +45,7 @@ it('loses answers without its experts, more than by chance, and with random tabl
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     [
-      ...[join(REPO, 'dist/cli/main.js'), 'eval', MODEL, '--data', HELD_OUT, '--task', 'category'],
+      ...[join(REPO, 'bundle/cli/main.js'), 'eval', MODEL, '--data', HELD_OUT, '--task', 'category'],
       ...['--limit', '150', '--routing-k', '1', '--json'],
     ],
     { encoding: 'utf8' },
