@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SidaEngine } from '../../src/library.js';
 import { REPO } from '../support/server-process.js';
 
-const { openEngine }: typeof import('../../src/library.js') = await import(join(REPO, 'dist/library.js'));
+const { openEngine }: typeof import('../../src/library.js') = await import(join(REPO, 'bundle/library/index.js'));
 
 const MODEL = join(REPO, 'models/olmoe-mini');
 const messages = [{ role: 'user' as const, content: 'What kind of thing is a violin?' }];
