@@ -7,7 +7,7 @@ import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { openEngine } from '../../dist/inference/open-engine.js';
 import { loadAddon } from '../../dist/native/addon.js';
-import { neededExperts } from '../../dist/native/needed-experts.js';
+import { EXPERT_UNUSED } from '../../dist/native/engine-types.js';
 import { formatBytes } from '../../dist/text/bytes.js';
 import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { NOTHING_KNOWN } from '../dist/replay/replay.js';
@@ -70,7 +70,7 @@ function measure(budget, peer, ids) {
     const result = engine.runBatch({ ...batch, tokens: Int32Array.from(tokens), logitRows }, NOTHING_KNOWN);
     const ms = performance.now() - started;
     const { logits, stats } = result;
-    for (const id of neededExperts(result, engine.shape).flat()) needed.add(id);
+    for (const [expert, state] of result.found.entries()) if (state !== EXPERT_UNUSED) needed.add(expert);
     digest.update(Buffer.from(logits.buffer, logits.byteOffset, logits.byteLength));
     if (!logits.every(Number.isFinite)) throw new Error('A logit is not finite');
     return { ms, ...stats };

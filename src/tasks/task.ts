@@ -12,7 +12,7 @@ import type { IdsToDecode, TextToEncode } from '../protocol/tokenizer-messages.j
 import type { ModelLimits, PreparedInput } from './shared/prepared-input.js';
 import type { RequestLimits } from './shared/request-checks.js';
 import type { StreamUsage } from './shared/stream-options.js';
-import type { TokenCost } from './shared/token-estimates.js';
+import type { RequestCost } from './shared/token-estimates.js';
 
 /** Callers find a task by a job's kind or by a route, and pass it only jobs and results of its kind. */
 export interface Task<
@@ -105,7 +105,7 @@ export interface TaskTokens<Job, Result> {
   /** Approximate bytes that the job takes while it waits. */
   bytes(job: Job): number;
   /** Tokens to reserve before the job runs. */
-  cost(job: Job): TokenCost;
+  cost(job: Job): RequestCost;
   /** Texts that the engine works on: those that it encodes, and schemas of answers. */
   texts(job: Job): readonly string[];
   /** Tokens to charge once the job has run. */

@@ -10,7 +10,7 @@ import type { JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import type { Quote } from '../../protocol/quote.js';
 import type { JobQueue } from '../../queue/job-queue.js';
 import { taskOf } from '../../tasks/registry.js';
-import { leastTokens, refusedTokens, type TokenCost } from '../../tasks/shared/token-estimates.js';
+import { leastTokens, type RequestCost, refusedTokens } from '../../tasks/shared/token-estimates.js';
 import { payerOf } from '../middleware/auth.js';
 import { QueueShare } from './queue-share.js';
 import { type Allowance, type RateLimit, RateLimited, type Reservation, type Unit } from './rate-limit.js';
@@ -74,7 +74,7 @@ export class Admission {
     const { tokens, engine } = taskOf(request);
     const limit = engine.runs === 'model' ? byteLimit : undefined;
     let moves: Reservation | undefined;
-    const reserveBytes = async (cost: TokenCost, quote?: Quote) => {
+    const reserveBytes = async (cost: RequestCost, quote?: Quote) => {
       try {
         moves = await limit?.reserve(who, cost, quote && quoteDetails(quote));
       } catch (error) {
@@ -117,7 +117,7 @@ export class Admission {
   }
 
   /** What it moves: its quote, or what answers moved on average before the quotes of its kind count. */
-  #bytesOf(quote: Quote | undefined): TokenCost {
+  #bytesOf(quote: Quote | undefined): RequestCost {
     if (quote === undefined || quote.measured < LEAST_ANSWERS) {
       const { answers, bytes } = this.#moved;
       return { known: 0, estimated: Math.round(bytes / Math.max(1, answers)) };

@@ -4,7 +4,7 @@
  */
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { SidaError } from '../../errors.js';
-import type { TokenCost } from '../../tasks/shared/token-estimates.js';
+import type { RequestCost } from '../../tasks/shared/token-estimates.js';
 
 /** What a limit counts. */
 export type Unit = 'tokens' | 'bytes';
@@ -46,7 +46,7 @@ export class RateLimit {
    * Rejects with rate_limited, or with cannot_run when what is known exceeds the limit of a whole minute. `quote` is
    * what the engine has told of the request: part of the refusal.
    */
-  async reserve(who: string, { known, estimated }: TokenCost, quote?: Details): Promise<Reservation> {
+  async reserve(who: string, { known, estimated }: RequestCost, quote?: Details): Promise<Reservation> {
     const limit = this.#limiter.points;
     if (known > limit) {
       throw new SidaError({

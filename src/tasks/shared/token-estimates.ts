@@ -3,10 +3,11 @@
  * request's reservation and the queue's counts are estimates.
  */
 
-export interface TokenCost {
-  /** Token ids that the request contains, plus the most tokens that may be generated. */
+/** What a request takes of a limit, in the limit's unit: tokens or bytes. */
+export interface RequestCost {
+  /** Of tokens: ids that the request contains, plus the most that may be generated. */
   known: number;
-  /** Estimated tokens of the request's texts. */
+  /** Of tokens: those of the request's texts. */
   estimated: number;
 }
 
