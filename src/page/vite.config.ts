@@ -12,6 +12,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: 'es2022',
     cssCodeSplit: false,
+    license: { fileName: 'licenses.md' },
     rollupOptions: {
       input: { page: join(import.meta.dirname, 'index.html'), docs: join(import.meta.dirname, 'docs.html') },
       output: {

@@ -15,7 +15,7 @@ export const EXACT_HALF = [
   ...['--memory-budget', '50%', '--activations', 'f32', '--kv', 'f32', '--sampling', 'greedy'],
 ] as const;
 
-const MAIN = join(DIST, 'cli/main.js');
+const MAIN = join(REPO, 'bundle/cli/main.js');
 
 /** `sida COMMAND` until its end, which this process waits for. */
 export const sidaSync = (...args: string[]) =>
