@@ -1,5 +1,5 @@
-// Does prediction pay? One server answers the same texts with prediction on, off, and off again as a control, over a grid
-// of budgets and links. Two processes of one kind differ by more than prediction does, for as long as they run.
+// Does prediction pay? One server answers the same texts with prediction on, off, and off again as a control, over a
+// grid of budgets and links. Two processes of one kind differ by more than prediction does, for as long as they run.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -83,7 +83,7 @@ const COUNTS = {
   late: 'sida_experts_found_total{found="late"}',
 };
 
-/** The blocks of one start by segment: three rounds, in which each state has each place in turn. */
+/** The rounds of one start by segment: three, in which each state has each place in turn. */
 async function start(flags, setting, first) {
   const server = await ServeProcess.start(flags);
   const client = new LineProcess('the clients', 'node', [`${SCRIPTS}rest/clients.mjs`]);
@@ -93,41 +93,32 @@ async function start(flags, setting, first) {
     const all = await server.metrics();
     return Object.values(COUNTS).map((name) => all.get(name));
   };
+  /** Milliseconds and counts a request. */
   const block = async (state, warmUp, bodies) => {
     const body = JSON.stringify(state === 'on' ? { enabled: true } : { enabled: false, seconds: OFF_SECONDS });
     const headers = { 'content-type': 'application/json' };
     const { ok } = await fetch(`${server.url}/admin/predictor`, { method: 'PUT', headers, body });
     if (!ok) throw new Error('prediction was not switched');
-    // Tables are under way, and experts of the other state are in memory.
+    // Tables are under way, and memory holds the experts of the other state.
     await ask(warmUp);
     const before = await counts();
     const ms = await ask(bodies);
-    const after = await counts();
-    return [
-      state,
-      {
-        ms,
-        ...Object.fromEntries(Object.keys(COUNTS).map((name, i) => [name, (after[i] - before[i]) / bodies.length])),
-      },
-    ];
+    return [ms, ...(await counts()).map((after, i) => (after - before[i]) / bodies.length)];
   };
   try {
-    const least = Math.max(4, 2 * clients);
-    const begin = performance.now();
+    const [begin, least] = [performance.now(), Math.max(4, 2 * clients)];
     const latencies = [];
     while (performance.now() - begin < WARM_UP_MS) latencies.push(await ask(next(least)));
     setting.block ??= Math.max(least, Math.round(options['block-ms'] / median(latencies)));
     const segments = [];
     do {
-      const rounds = [];
-      for (let round = 0; round < 3; round += 1) {
+      const rounds = [{}, {}, {}];
+      for (const [at, round] of rounds.entries()) {
         const [warmUp, bodies] = [next(Math.ceil(setting.block / 3)), next(setting.block)];
-        const order = ['on', 'off', 'again'].map((_, i, states) => states[(i + round) % 3]);
-        // Either half of the segments has `on` before `off`.
+        const order = ['on', 'off', 'again'].map((_, i, states) => states[(i + at) % 3]);
+        // `on` comes before `off` in every other segment.
         if ((first + segments.length) % 2 === 1) order.reverse();
-        const blocks = [];
-        for (const state of order) blocks.push(await block(state, warmUp, bodies));
-        rounds.push(Object.fromEntries(blocks));
+        for (const state of order) round[state] = await block(state, warmUp, bodies);
       }
       segments.push(rounds);
     } while (performance.now() - begin < (1000 * seconds) / starts);
@@ -137,26 +128,20 @@ async function start(flags, setting, first) {
   }
 }
 
-/** A ratio less 1, with its interval over the segments of all starts. `logOf`: its logarithm in a round. */
-function change(segments, logOf) {
-  const interval = intervalOf(segments.map((rounds) => mean(rounds.map(logOf))));
-  return Object.fromEntries(Object.entries(interval).map(([name, log]) => [name, Math.expm1(log)]));
-}
-
 function rowOf(system, segments) {
-  const rounds = segments.flat();
   const at = (state) =>
     Object.fromEntries(
-      ['ms', ...Object.keys(COUNTS)].map((name) => [name, mean(rounds.map((round) => round[state][name]))]),
+      ['ms', ...Object.keys(COUNTS)].map((name, i) => [name, mean(segments.flat().map((round) => round[state][i]))]),
     );
-  const log = (round, state) => Math.log(round[state].ms);
-  return {
-    system,
-    segments: segments.length,
-    ...{ on: at('on'), off: at('off') },
-    slower: change(segments, (round) => log(round, 'on') - (log(round, 'off') + log(round, 'again')) / 2),
-    control: change(segments, (round) => log(round, 'again') - log(round, 'off')),
+  /** A ratio less 1 and its interval over the segments of all starts. `logOf`: its logarithm in a round. */
+  const change = (logOf) => {
+    const interval = intervalOf(segments.map((rounds) => mean(rounds.map(logOf))));
+    return Object.fromEntries(Object.entries(interval).map(([name, log]) => [name, Math.expm1(log)]));
   };
+  const { log } = Math;
+  const slower = change(({ on, off, again }) => log(on[0]) - (log(off[0]) + log(again[0])) / 2);
+  const control = change(({ off, again }) => log(again[0]) - log(off[0]));
+  return { system, segments: segments.length, on: at('on'), off: at('off'), slower, control };
 }
 
 const measured = [];
