@@ -6,11 +6,13 @@ import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { hashOfFiles } from '../../dist/checkpoint/identity.js';
 import { isPack, readManifest } from '../../dist/checkpoint/manifest.js';
+import { readTasks } from '../../dist/checkpoint/tasks.js';
 import { intervalOf } from '../../dist/evaluation/paired-difference.js';
 import { Template } from '../../dist/text/template.js';
+import { labelTraceOf } from '../dist/preparation/traces.js';
 import { LineProcess } from '../dist/support/line-process.js';
-import { hashFunctionModule, LABEL_TRACE_PROCESS, SCRIPTS } from '../dist/support/paths.js';
-import { run, sida } from '../dist/support/processes.js';
+import { hashFunctionModule, SCRIPTS } from '../dist/support/paths.js';
+import { sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { merged, optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
@@ -26,13 +28,13 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --most-texts 400       of the file, asked in turn
   --tokens 16 --clients 1
   --starts 3 --seconds 45  starts of each server, and the time of all of them together, in whole segments
-  --block-ms 500         of a block of requests
   --threads N
   --new                  no settings that were measured before in this way
   --quick (--starts 2 --seconds 4 --most-texts 100)  the result goes to build/
   node bench/scripts/prediction.mjs --task category --true-tables`;
 
 const METHOD = 'one process';
+const BLOCK_MS = 500;
 const WARM_UP_MS = 2000;
 /** Should this script end early, prediction is on again after this time. */
 const OFF_SECONDS = 600;
@@ -55,26 +57,21 @@ const path = task === undefined ? '/v1/completions' : '/v1/classify';
 /** Records the routing of the texts that are asked, and of their answers. Returns the directory of the trace. */
 async function traceOf(model) {
   const directory = scratchDirectory();
-  const out = join(directory, 'trace');
   if (task === undefined) {
-    const data = join(directory, 'texts.jsonl');
+    const [data, out] = ['texts.jsonl', 'trace'].map((name) => join(directory, name));
     writeFileSync(data, texts.map((text) => JSON.stringify({ text })).join('\n'));
-    const common = words`--template {text} --memory-budget 50% --threads ${threads} --max-new-tokens ${tokens}`;
+    const common = words`--template {text} --memory-budget 100% --threads ${threads} --max-new-tokens ${tokens}`;
     await sida([...words`trace ${model} --data ${data} --out ${out}`, ...common]);
     return out;
   }
   const pack = isPack(model) ? model : join(directory, 'pack');
   if (pack !== model) await sida(['convert', model, '--out', pack]);
   const { files, source } = await readManifest(pack);
-  const { template, labels } = JSON.parse(readFileSync(join(model, 'sida.json'), 'utf8')).tasks[task];
+  const { template, labels } = readTasks(model)[task];
   const filled = new Template(template);
-  const work = {
-    ...{ flags: { model: pack, memoryBudget: '50%', threads: String(threads) }, pack, labels, out },
-    ...{ fingerprint: hashOfFiles(files), weights: source.weights },
-    texts: texts.map((text) => filled.render(filled.values(text, 'text'))),
-  };
-  await run('node', [LABEL_TRACE_PROCESS], { input: JSON.stringify(work) });
-  return out;
+  const asked = texts.map((text) => filled.render(filled.values(text, 'text')));
+  const prepared = { pack, fingerprint: hashOfFiles(files), weights: source.weights };
+  return labelTraceOf(prepared, { name: task, labels }, asked, { work: 'build/bench', threads, onStep: console.error });
 }
 
 const COUNTS = {
@@ -109,12 +106,12 @@ async function start(flags, setting, first) {
     const [begin, least] = [performance.now(), Math.max(4, 2 * clients)];
     const latencies = [];
     while (performance.now() - begin < WARM_UP_MS) latencies.push(await ask(next(least)));
-    setting.block ??= Math.max(least, Math.round(options['block-ms'] / median(latencies)));
+    setting.block ??= Math.max(least, Math.round(BLOCK_MS / median(latencies)));
     const segments = [];
     do {
       const rounds = [{}, {}, {}];
       for (const [at, round] of rounds.entries()) {
-        const [warmUp, bodies] = [next(Math.ceil(setting.block / 3)), next(setting.block)];
+        const [warmUp, bodies] = [next(Math.ceil(setting.block / 2)), next(setting.block)];
         const order = ['on', 'off', 'again'].map((_, i, states) => states[(i + at) % 3]);
         // `on` comes before `off` in every other segment.
         if ((first + segments.length) % 2 === 1) order.reverse();
