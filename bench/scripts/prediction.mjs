@@ -171,7 +171,7 @@ for (const model of models) {
         if (system !== 'default') process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule('replay');
         const own = system === 'default' ? flags : [...flags, '--predictor', trace];
         const segments = [];
-        for (let at = 0; at < starts; at += 1) segments.push(...(await start(own, setting, at + segments.length)));
+        for (let at = 0; at < starts; at += 1) segments.push(...(await start(own, setting, segments.length)));
         rows.push(rowOf(system, segments));
         console.log(JSON.stringify({ ...about, ...rows.at(-1) }));
       }
