@@ -1,169 +1,181 @@
-// Does prediction pay? Servers of one model answer the same requests in turn: the defaults, `--predictor none`, and
-// `--predictor none` started again as a control, over a grid of budgets and links. Two processes of one kind differ for
-// as long as they run, so all are started several times, and the intervals are over the starts.
+// Does prediction pay? One server answers the same texts with prediction on, off, and off again as a control, over a
+// grid of budgets and links. Two processes of one kind differ by more than prediction does, for as long as they run.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { hashOfFiles } from '../../dist/checkpoint/identity.js';
-import { readManifest } from '../../dist/checkpoint/manifest.js';
+import { isPack, readManifest } from '../../dist/checkpoint/manifest.js';
+import { readTasks } from '../../dist/checkpoint/tasks.js';
 import { intervalOf } from '../../dist/evaluation/paired-difference.js';
+import { Template } from '../../dist/text/template.js';
+import { labelTraceOf } from '../dist/preparation/traces.js';
 import { LineProcess } from '../dist/support/line-process.js';
-import { hashFunctionModule, LABEL_TRACE_PROCESS, SCRIPTS } from '../dist/support/paths.js';
-import { run, sida } from '../dist/support/processes.js';
+import { hashFunctionModule, SCRIPTS } from '../dist/support/paths.js';
+import { sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { merged, optionsOf, scratchDirectory, words, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
 import { mean, median } from '../dist/support/statistics.js';
-import { StepProgress } from '../dist/support/step-progress.js';
 
 const HELP = `node bench/scripts/prediction.mjs [options]
-  --model DIR…           models/switch-words, or another model with a task or for completions; repeatable
+  --model DIR…           models/switch-words, or another model or pack with a task or for completions; repeatable
   --memory-budget 10%,25%
   --link disk,12GB/s     experts on disk, or in host memory behind a link of that rate
-  --system NAME=FLAGS…   one more server, such as 'lstm=--hash-function lstm'; repeatable
   --true-tables          one more server, whose tables are the recorded routing of what is asked
   --task NAME            classify by this task; without it, completions of --tokens tokens
-  --texts models/switch-words/words/known-held-out.jsonl  lines of JSON with a "text", asked in turn
+  --texts models/switch-words/words/known-held-out.jsonl  lines of JSON with a "text" or the task's fields
+  --most-texts 400       of the file, asked in turn
   --tokens 16 --clients 1
-  --starts 8             of all servers
-  --blocks 15 --block 20 measured blocks of each start, and their requests
-  --warm-up 40           blocks before them, not measured
+  --starts 3 --seconds 45  starts of each server, and the time of all of them together, in whole segments
   --threads N
-  --quick (--starts 2 --blocks 2 --warm-up 2)  the result goes to build/
+  --new                  no settings that were measured before in this way
+  --quick (--starts 2 --seconds 4 --most-texts 100)  the result goes to build/
   node bench/scripts/prediction.mjs --task category --true-tables`;
 
+const METHOD = 'one process';
+const BLOCK_MS = 500;
+const WARM_UP_MS = 2000;
+/** Should this script end early, prediction is on again after this time. */
+const OFF_SECONDS = 600;
+
 const options = optionsOf(HELP);
-const { quick, task, tokens, starts, blocks, block: size, clients, 'warm-up': warmUp } = options;
+const { quick, task, tokens, starts, seconds, clients } = options;
 const threads = options.threads ?? availableParallelism();
 const models = options.model.length > 0 ? options.model : ['models/switch-words'];
-if (!(starts >= 2)) throw new Error(`expected --starts to be 2 or more, found ${options.starts}`);
+if (!(starts >= 2)) throw new Error(`expected --starts to be 2 or more, found ${starts}`);
 
-const SYSTEMS = {
-  default: [],
-  none: ['--predictor', 'none'],
-  ...Object.fromEntries(
-    options.system.map((text) => {
-      const [name, ...flags] = text.split('=');
-      return [name, flags.join('=').split(' ')];
-    }),
-  ),
-  ...(options['true-tables'] && { 'true tables': [] }),
-  'none again': ['--predictor', 'none'],
-};
 const texts = readFileSync(options.texts, 'utf8')
   .trim()
   .split('\n')
-  .map((line) => JSON.parse(line).text);
+  .slice(0, options['most-texts'])
+  .map((line) => JSON.parse(line))
+  .map(({ label, ...fields }) => fields.text ?? fields);
 const bodyOf = (text) => (task === undefined ? { prompt: text, max_tokens: tokens } : { task, input: text });
 const path = task === undefined ? '/v1/completions' : '/v1/classify';
 
 /** Records the routing of the texts that are asked, and of their answers. Returns the directory of the trace. */
 async function traceOf(model) {
   const directory = scratchDirectory();
-  const asked = texts.slice(0, Math.min(texts.length, (warmUp + blocks) * size));
-  const out = join(directory, 'trace');
   if (task === undefined) {
-    const data = join(directory, 'texts.jsonl');
-    writeFileSync(data, asked.map((text) => JSON.stringify({ text })).join('\n'));
+    const [data, out] = ['texts.jsonl', 'trace'].map((name) => join(directory, name));
+    writeFileSync(data, texts.map((text) => JSON.stringify({ text })).join('\n'));
     const common = words`--template {text} --memory-budget 100% --threads ${threads} --max-new-tokens ${tokens}`;
     await sida([...words`trace ${model} --data ${data} --out ${out}`, ...common]);
     return out;
   }
-  const pack = join(directory, 'pack');
-  await sida(['convert', model, '--out', pack]);
+  const pack = isPack(model) ? model : join(directory, 'pack');
+  if (pack !== model) await sida(['convert', model, '--out', pack]);
   const { files, source } = await readManifest(pack);
-  const { template, labels } = JSON.parse(readFileSync(join(model, 'sida.json'), 'utf8')).tasks[task];
-  const work = {
-    ...{ flags: { model: pack, memoryBudget: '100%', threads: String(threads) }, pack, labels, out },
-    ...{ fingerprint: hashOfFiles(files), weights: source.weights },
-    texts: asked.map((text) => template.replace('{text}', text)),
-  };
-  await run('node', [LABEL_TRACE_PROCESS], { input: JSON.stringify(work) });
-  return out;
+  const { template, labels } = readTasks(model)[task];
+  const filled = new Template(template);
+  const asked = texts.map((text) => filled.render(filled.values(text, 'text')));
+  const prepared = { pack, fingerprint: hashOfFiles(files), weights: source.weights };
+  return labelTraceOf(prepared, { name: task, labels }, asked, { work: 'build/bench', threads, onStep: console.error });
 }
 
-/** Milliseconds of the measured blocks and the bytes that they loaded, by system. */
-async function start(label, common, order) {
-  const servers = [];
+const COUNTS = {
+  bytes: 'sida_experts_moved_bytes_total',
+  prefetched: 'sida_experts_found_total{found="prefetched"}',
+  late: 'sida_experts_found_total{found="late"}',
+};
+
+/** The rounds of one start by segment: three, in which each state has each place in turn. */
+async function start(flags, setting, first) {
+  const server = await ServeProcess.start(flags);
   const client = new LineProcess('the clients', 'node', [`${SCRIPTS}rest/clients.mjs`]);
+  const ask = async (bodies) => (await client.ask({ port: server.port, path, clients, bodies })).wallMs / bodies.length;
+  const next = (count) => Array.from({ length: count }, () => bodyOf(texts[setting.asked++ % texts.length]));
+  const counts = async () => {
+    const all = await server.metrics();
+    return Object.values(COUNTS).map((name) => all.get(name));
+  };
+  /** Milliseconds and counts a request. */
+  const block = async (state, warmUp, bodies) => {
+    const body = JSON.stringify(state === 'on' ? { enabled: true } : { enabled: false, seconds: OFF_SECONDS });
+    const headers = { 'content-type': 'application/json' };
+    const { ok } = await fetch(`${server.url}/admin/predictor`, { method: 'PUT', headers, body });
+    if (!ok) throw new Error('prediction was not switched');
+    // Tables are under way, and memory holds the experts of the other state.
+    await ask(warmUp);
+    const before = await counts();
+    const ms = await ask(bodies);
+    return [ms, ...(await counts()).map((after, i) => (after - before[i]) / bodies.length)];
+  };
   try {
-    for (const name of order) {
-      // The server inherits it.
-      delete process.env.SIDA_HASH_FUNCTION_MODULE;
-      if (name === 'true tables') process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule('replay');
-      servers.push(await ServeProcess.start([...common, ...SYSTEMS[name]]));
-    }
-    const moved = async (server) => (await server.metrics()).get('sida_experts_moved_bytes_total');
-    const progress = new StepProgress(label, warmUp + blocks);
-    const times = servers.map(() => []);
-    let before;
-    for (let block = 0; block < warmUp + blocks; block += 1) {
-      if (block === warmUp) before = await Promise.all(servers.map(moved));
-      const bodies = Array.from({ length: size }, (_, i) => bodyOf(texts[(block * size + i) % texts.length]));
-      // Each server is as often before each other as behind it.
-      const turned = servers.map((_, i) => (i + block) % servers.length);
-      for (const at of Math.floor(block / servers.length) % 2 === 0 ? turned : turned.reverse()) {
-        const { wallMs } = await client.ask({ port: servers[at].port, path, clients, bodies });
-        if (block >= warmUp) times[at].push(wallMs);
+    const [begin, least] = [performance.now(), Math.max(4, 2 * clients)];
+    const latencies = [];
+    while (performance.now() - begin < WARM_UP_MS) latencies.push(await ask(next(least)));
+    setting.block ??= Math.max(least, Math.round(BLOCK_MS / median(latencies)));
+    const segments = [];
+    do {
+      const rounds = [{}, {}, {}];
+      for (const [at, round] of rounds.entries()) {
+        const [warmUp, bodies] = [next(Math.ceil(setting.block / 2)), next(setting.block)];
+        const order = ['on', 'off', 'again'].map((_, i, states) => states[(i + at) % 3]);
+        // `on` comes before `off` in every other segment.
+        if ((first + segments.length) % 2 === 1) order.reverse();
+        for (const state of order) round[state] = await block(state, warmUp, bodies);
       }
-      progress.step();
-    }
-    const after = await Promise.all(servers.map(moved));
-    return Object.fromEntries(order.map((name, i) => [name, { ms: times[i], bytes: after[i] - before[i] }]));
+      segments.push(rounds);
+    } while (performance.now() - begin < (1000 * seconds) / starts);
+    return segments;
   } finally {
-    await Promise.all([client.close(), ...servers.map((server) => server.stop())]);
+    await Promise.all([client.close(), server.stop()]);
   }
 }
 
-/** Time over that of `none`, less 1: mean and interval over the starts. */
-function slower(found, name) {
-  const logs = found.map(({ none, [name]: own }) => mean(own.ms.map((ms, i) => Math.log(ms / none.ms[i]))));
-  const { mean: middle, low, high } = intervalOf(logs);
-  return { mean: Math.expm1(middle), low: Math.expm1(low), high: Math.expm1(high) };
+function rowOf(system, segments) {
+  const at = (state) =>
+    Object.fromEntries(
+      ['ms', ...Object.keys(COUNTS)].map((name, i) => [name, mean(segments.flat().map((round) => round[state][i]))]),
+    );
+  /** A ratio less 1 and its interval over the segments of all starts. `logOf`: its logarithm in a round. */
+  const change = (logOf) => {
+    const interval = intervalOf(segments.map((rounds) => mean(rounds.map(logOf))));
+    return Object.fromEntries(Object.entries(interval).map(([name, log]) => [name, Math.expm1(log)]));
+  };
+  const { log } = Math;
+  const slower = change(({ on, off, again }) => log(on[0]) - (log(off[0]) + log(again[0])) / 2);
+  const control = change(({ off, again }) => log(again[0]) - log(off[0]));
+  return { system, segments: segments.length, on: at('on'), off: at('off'), slower, control };
 }
 
 const measured = [];
-const common = { task: task ?? 'completions', clients, starts, blocks, block: size };
 const keyOf = ({ model, budget, link, task: kind, clients: count }) => [model, budget, link, kind, count].join();
+const known = () => merged('prediction', 'settings', measured, keyOf, quick);
+const done = new Set(known().flatMap((setting) => (setting.method === METHOD ? [keyOf(setting)] : [])));
 
 function keep(setting) {
   measured.push(setting);
-  const settings = merged('prediction', 'settings', measured, keyOf, quick);
-  writeResult(
-    'prediction',
-    {
-      question: 'Does prediction pay?',
-      control: 'none again: a second server of the same kind',
-      settings: settings.sort((a, b) => keyOf(a).localeCompare(keyOf(b), 'en', { numeric: true })),
-    },
-    quick,
-  );
+  const settings = known().sort((a, b) => keyOf(a).localeCompare(keyOf(b), 'en', { numeric: true }));
+  writeResult('prediction', { question: 'Does prediction pay?', settings }, quick);
 }
 
 for (const model of models) {
-  const trace = options['true-tables'] ? await traceOf(model) : undefined;
-  if (trace !== undefined) SYSTEMS['true tables'] = ['--predictor', trace];
-  const names = Object.keys(SYSTEMS);
+  let trace;
   for (const budget of options['memory-budget'].split(',')) {
     for (const link of options.link.split(',')) {
+      const about = { model: basename(model), budget, link, task: task ?? 'completions', clients };
+      if (options.new && done.has(keyOf(about))) continue;
+      if (options['true-tables']) trace ??= await traceOf(model);
       const rate = link === 'disk' ? words`--host-budget 0` : words`--host-budget 100% --link-bandwidth ${link}`;
-      const flags = [...words`--model ${model} --memory-budget ${budget} --threads ${threads}`, ...rate];
-      const found = [];
-      for (let at = 0; at < starts; at += 1) {
-        // Which server starts first changes, in case that matters.
-        const order = names.map((_, i) => names[(i + at) % names.length]);
-        const label = `${basename(model)}, ${budget}, ${link}, start ${at + 1} of ${starts}`;
-        found.push(await start(label, flags, order));
+      // Texts come again, and their prompts are computed again.
+      const cache = words`--threads ${threads} --prefix-cache off`;
+      const flags = [...words`--model ${model} --memory-budget ${budget}`, ...cache, ...rate];
+      const setting = { asked: 0 };
+      const rows = [];
+      for (const system of trace === undefined ? ['default'] : ['default', 'true tables']) {
+        // The server inherits it.
+        delete process.env.SIDA_HASH_FUNCTION_MODULE;
+        if (system !== 'default') process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule('replay');
+        const own = system === 'default' ? flags : [...flags, '--predictor', trace];
+        const segments = [];
+        for (let at = 0; at < starts; at += 1) segments.push(...(await start(own, setting, segments.length)));
+        rows.push(rowOf(system, segments));
+        console.log(JSON.stringify({ ...about, ...rows.at(-1) }));
       }
-      const rows = names.map((system) => ({
-        system,
-        msOfBlock: median(found.flatMap((own) => own[system].ms)),
-        bytesPerRequest: mean(found.map((own) => own[system].bytes)) / (blocks * size),
-        slower: system === 'none' ? null : slower(found, system),
-      }));
-      keep({ model: basename(model), budget, link, ...common, ...scriptProvenance(), rows });
-      for (const row of rows) console.log(JSON.stringify(row));
+      keep({ ...about, method: METHOD, starts, block: setting.block, ...scriptProvenance(), rows });
     }
   }
 }

@@ -50,24 +50,26 @@ function planner() {
   return text(r, head, rows, about);
 }
 
-/** One row a setting: the time of each server over that of `none`, and what they load. */
+/** One row a setting: the time with prediction over time without, and what both load. */
 function prediction() {
   const { settings } = result('prediction');
-  const over = (slower) => `${percent(slower.mean)} (${percent(slower.low, 0)} to ${percent(slower.high, 0)})`;
-  const rows = settings.map(({ model, budget, link, task, clients, rows: servers }) => {
-    const of = (name) => servers.find(({ system }) => system === name);
-    const times = ['default', 'true tables', 'none again'].map((name) =>
-      of(name) === undefined ? '–' : over(of(name).slower),
-    );
-    const loads = ['default', 'true tables', 'none'].map((name) =>
-      of(name) === undefined ? '–' : (of(name).bytesPerRequest / 2 ** 10).toFixed(0),
-    );
-    return [`${model}, ${task}`, clients, budget, link, ...times, loads.join(' / ')];
+  const over = ({ mean, low, high }) => `${percent(mean)} (${percent(low, 0)} to ${percent(high, 0)})`;
+  const rows = settings.map(({ model, budget, link, task, clients, method, rows: systems }) => {
+    const [usual, tables] = ['default', 'true tables'].map((name) => systems.find(({ system }) => system === name));
+    const both = (digits, of) => [usual.on, usual.off].map((state) => of(state).toFixed(digits)).join(' / ');
+    return [
+      ...[`${model}, ${task}`, clients, budget, link, over(usual.slower)],
+      ...[tables === undefined ? '–' : over(tables.slower), over(usual.control), method],
+      ...[both(1, ({ ms }) => ms), both(0, ({ bytes }) => bytes / 2 ** 10)],
+    ];
   });
-  const head = 'model | clients | experts in memory | from | defaults | true tables | `none` again';
-  const about = 'Time over that of `--predictor none`, less 1: mean and 95 % interval over the starts.';
+  const head = 'model | clients | experts in memory | from | defaults | true tables | control | compared';
+  const about =
+    'Time with prediction over time without, less 1: mean and 95 % interval. In one process, prediction is switched on ' +
+    'and off between blocks of the same requests, and the control is off again. Between processes, the control is ' +
+    'a second server with `--predictor none`.';
   return [
-    plain(`${head} | KiB a request: defaults / true / none`, rows),
+    plain(`${head} | ms a request: on / off | KiB a request: on / off`, rows),
     about,
     ...new Set(
       settings.map(({ commit, machine, isa }) => `Commands: prediction.json. Commit ${commit} · ${machine} · ${isa}`),
