@@ -167,7 +167,11 @@ export class SidaEngine {
     if ('fault' in checked) {
       const { path, message } = checked.fault;
       const param = path.join('.');
-      throw new SidaError({ code: 'invalid_request', message: param === '' ? message : `${param}: ${message}`, param });
+      throw new SidaError({
+        code: 'invalid_request',
+        message: param === '' ? message : `${param}: ${message}`,
+        param,
+      });
     }
     const { model } = this;
     const { job } = task.prepare(checked.data, model, limitsOf(model, this.#options));

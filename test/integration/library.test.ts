@@ -6,7 +6,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SidaEngine } from '../../src/library.js';
 import { REPO } from '../support/server-process.js';
 
-const { openEngine }: typeof import('../../src/library.js') = await import(join(REPO, 'bundle/library/index.js'));
+const { openEngine }: typeof import('../../src/library.js') = await import(
+  join(REPO, 'bundle/library/index.js')
+);
 
 const MODEL = join(REPO, 'models/olmoe-mini');
 const messages = [{ role: 'user' as const, content: 'What kind of thing is a violin?' }];
@@ -84,6 +86,7 @@ test('a request that is wrong rejects with the field', async () => {
     param: 'messages',
   });
   await expect(engine.generate({ messages: [] }).next()).rejects.toMatchObject({ code: 'invalid_request' });
+  await expect(engine.chat({ messages, bogus: 1 })).rejects.toThrow(/^Unknown field "bogus"/);
 });
 
 test('an answer keeps its bits under another budget', async () => {
