@@ -86,7 +86,8 @@ test('a request that is wrong rejects with the field', async () => {
     param: 'messages',
   });
   await expect(engine.generate({ messages: [] }).next()).rejects.toMatchObject({ code: 'invalid_request' });
-  await expect(engine.chat({ messages, bogus: 1 })).rejects.toThrow(/^Unknown field "bogus"/);
+  const unknown = { messages, bogus: 1 } as Parameters<typeof engine.chat>[0];
+  await expect(engine.chat(unknown)).rejects.toThrow(/^Unknown field "bogus"/);
 });
 
 test('an answer keeps its bits under another budget', async () => {
