@@ -102,12 +102,13 @@ Predictor::~Predictor() = default;
 
 void Predictor::add_products(std::span<const int32_t> tokens) {
   products_.add(
-      tokens, *embedding_, [&](const float* x, float* out) { network_.compress(x, 1, out); }, &pool_);
+      tokens, *embedding_, [&](const float* x, size_t rows, float* out) { network_.compress(x, rows, out); }, &pool_);
 }
 
 void Predictor::add_summary_products(std::span<const int32_t> tokens) {
   summary_products_.add(
-      tokens, *embedding_, [&](const float* x, float* out) { network_.summary_products(x, 1, out); }, &pool_);
+      tokens, *embedding_, [&](const float* x, size_t rows, float* out) { network_.summary_products(x, rows, out); },
+      &pool_);
 }
 
 void Predictor::mean_summary_product(std::span<const int32_t> context, float* out) const {

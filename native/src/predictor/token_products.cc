@@ -5,9 +5,16 @@
 #include <utility>
 
 namespace sida {
+namespace {
+
+// Rows of each product, also where fewer are missing: matrix products choose their kernels by the number of rows, and
+// a token's bits must not depend on the tokens that it is first seen with. Eight read the weights as fast as one.
+constexpr size_t kRows = 8;
+
+}  // namespace
 
 void TokenProducts::add(std::span<const int32_t> tokens, const TokenEmbedding& embedding,
-                        FunctionRef<void(const float* x, float* out)> multiply, ThreadPool* pool) {
+                        FunctionRef<void(const float* x, size_t rows, float* out)> multiply, ThreadPool* pool) {
   std::vector<int32_t> missing;
   for (const int32_t token : tokens) {
     if (!products_.contains(token)) missing.push_back(token);
@@ -15,17 +22,23 @@ void TokenProducts::add(std::span<const int32_t> tokens, const TokenEmbedding& e
   if (missing.empty()) return;
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  const size_t d = embedding.d_model();
+  const size_t groups = (missing.size() + kRows - 1) / kRows;
   std::vector<std::vector<float>> products(missing.size());
-  std::vector<std::exception_ptr> errors(std::min(pool->threads(), missing.size()));
+  std::vector<std::exception_ptr> errors(std::min(pool->threads(), groups));
   pool->parallel_for(errors.size(), [&](size_t task, size_t) {
     try {
-      std::vector<float> x(embedding.d_model());
-      // One row a product: in a product of several rows, a kernel for other row counts could give other bits to a
-      // token, by the tokens that it is first seen with.
-      for (size_t i = task; i < missing.size(); i += errors.size()) {
-        embedding.read(static_cast<size_t>(missing[i]), 1, x.data());
-        products[i].resize(width_);
-        multiply(x.data(), products[i].data());
+      std::vector<float> x(kRows * d), out(kRows * width_);
+      for (size_t group = task; group < groups; group += errors.size()) {
+        const size_t first = group * kRows, count = std::min(kRows, missing.size() - first);
+        for (size_t r = 0; r < count; ++r) {
+          embedding.read(static_cast<size_t>(missing[first + r]), 1, x.data() + r * d);
+        }
+        multiply(x.data(), kRows, out.data());
+        for (size_t r = 0; r < count; ++r) {
+          const float* row = out.data() + r * width_;
+          products[first + r].assign(row, row + width_);
+        }
       }
     } catch (...) {
       errors[task] = std::current_exception();

@@ -18,10 +18,11 @@ class TokenProducts {
  public:
   explicit TokenProducts(size_t width) : width_(width) {}
 
-  /// Computes the missing products of `tokens` on the pool's threads. `multiply` sets out (width) from an embedding.
+  /// Computes the missing products of `tokens` on the pool's threads. `multiply` sets out (rows, width) from
+  /// embeddings (rows, d_model).
   /// Where the embedding cannot be read it throws io_error and keeps none of them.
   void add(std::span<const int32_t> tokens, const TokenEmbedding& embedding,
-           FunctionRef<void(const float* x, float* out)> multiply, ThreadPool* pool);
+           FunctionRef<void(const float* x, size_t rows, float* out)> multiply, ThreadPool* pool);
 
   /// The token must have been added.
   const float* of(int32_t token) const { return products_.find(token)->second.data(); }
