@@ -7,8 +7,9 @@
 namespace sida {
 namespace {
 
-// Rows of each product, also where fewer are missing: matrix products choose their kernels by the number of rows, and
-// a token's bits must not depend on the tokens that it is first seen with. Eight read the weights as fast as one.
+// Rows of each product, also where fewer tokens are missing: a matrix product chooses its kernel by the number of rows,
+// and a token's bits must not depend on the tokens that it is first seen with. Eight rows take little longer than one,
+// whose product waits for the weights.
 constexpr size_t kRows = 8;
 
 }  // namespace

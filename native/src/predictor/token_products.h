@@ -18,9 +18,9 @@ class TokenProducts {
  public:
   explicit TokenProducts(size_t width) : width_(width) {}
 
-  /// Computes the missing products of `tokens` on the pool's threads. `multiply` sets out (rows, width) from
-  /// embeddings (rows, d_model).
-  /// Where the embedding cannot be read it throws io_error and keeps none of them.
+  /// Computes the missing products of `tokens` on the pool's threads. `multiply` sets out (rows, width) from the
+  /// embeddings x (rows, d_model). Throws io_error where an embedding cannot be read; none of the products is then
+  /// kept.
   void add(std::span<const int32_t> tokens, const TokenEmbedding& embedding,
            FunctionRef<void(const float* x, size_t rows, float* out)> multiply, ThreadPool* pool);
 
