@@ -2,7 +2,7 @@
 
 /**
  * The token embedding of a model, (vocab, dModel), f32. When each stack has its own, this is the encoder's. Objects
- * of one thread can share it cheaply.
+ * of one thread can share it cheaply. Rows of a pack are read when they are needed.
  */
 export interface TokenEmbedding {
   readonly vocab: number;
@@ -55,10 +55,13 @@ export interface PredictorInput {
   contextOffsets?: Int32Array;
 }
 
-/** A predictor for inference. Not thread-safe. It holds products of the embedding instead of the embedding. */
+/**
+ * A predictor for inference. Not thread-safe. It reads the embedding of a token when it first sees the token, and then
+ * keeps a product of it: a call with a new token throws io_error when the embedding's pack cannot be read.
+ */
 export interface Predictor {
   readonly shape: NetworkShape;
-  /** Bytes of memory, including scratch space and live sequences. */
+  /** Bytes of memory, including scratch space and live sequences, without the embedding. */
   readonly bytes: number;
   /**
    * Overwrites `experts` and `alpha`, (layers, tokens, k), with the k most likely experts, best first, and the

@@ -52,6 +52,8 @@ export class StepTables implements StepForecaster {
     try {
       this.#options.stepper.begin(sequence, context, fed);
     } catch (error) {
+      // It may have failed after the first of the fed tokens.
+      this.#options.stepper.end(sequence);
       this.#options.onError(error);
       return;
     }

@@ -1,5 +1,7 @@
 #include "binding/predictor_binding.h"
 
+#include <utility>
+
 #include "binding/convert.h"
 #include "binding/predictor_embedding_binding.h"
 #include "predictor/predictor_checkpoint.h"
@@ -23,7 +25,7 @@ Napi::Function PredictorBinding::define(Napi::Env env) {
 PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   guarded(info.Env(), [&] {
     const Napi::Object options = object_from_js(info[0], "options");
-    const auto embedding = PredictorEmbeddingBinding::of(options.Get("embedding"));
+    auto embedding = PredictorEmbeddingBinding::of(options.Get("embedding"));
     const size_t threads = whole_from_js(options, "threads", 1, kMaxPredictorThreads);
     const std::string directory = text_from_js(options, "directory");
     const PredictorCheckpoint checkpoint = load_predictor(directory, false);
@@ -33,7 +35,8 @@ PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(
     const size_t choices = options.Get("choices").IsUndefined() ? 1 : whole_from_js(options, "choices", 1, kMaxTop);
     const PredictorSharpness sharpness{alpha, chance, choices};
     try {
-      predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness, layer_experts);
+      predictor_ =
+          std::make_unique<Predictor>(checkpoint.weights, std::move(embedding), threads, sharpness, layer_experts);
     } catch (const Error& error) {
       throw Error(error.code(), escape_text(directory) + ": " + error.what(), error.numbers());
     }

@@ -24,8 +24,6 @@ namespace {
 constexpr size_t kChunkSequences = 16;
 // Tokens of one pass, which has at least one sequence: limits the scratch space of a large batch.
 constexpr size_t kChunkTokens = 1024;
-// Rows of the embedding that one task multiplies.
-constexpr size_t kFoldRows = 256;
 constexpr float kMaxSharpness = 1e4f;
 
 PredictorStepper* stepper_or_refuse(const std::unique_ptr<PredictorStepper>& stepper) {
@@ -78,50 +76,49 @@ struct Predictor::Chunk {
   std::exception_ptr error;
 };
 
-Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
+Predictor::Predictor(const PredictorWeights& weights, std::shared_ptr<const TokenEmbedding> embedding, size_t threads,
                      const PredictorSharpness& sharpness, std::span<const uint16_t> layer_experts)
-    : vocab_(embedding.vocab()),
+    : embedding_(std::move(embedding)),
       sharpness_(of_each_layer(sharpness, weights.layout.config().layers)),
       layer_experts_(experts_of_layers(layer_experts, weights.layout.config())),
       choices_(static_cast<float>(sharpness.choices)),
-      network_(weights.layout.config(), NetworkUse::kFolded),
+      network_(weights.layout.config(), NetworkUse::kTokens),
+      products_(config().hidden),
+      summary_products_(config().hidden),
       pool_(std::max(threads, size_t{1})),
       activations_(pool_.threads()) {
-  if (embedding.d_model() != config().d_in) {
+  if (embedding_->d_model() != config().d_in) {
     throw Error(
         "checkpoint_invalid",
         "the predictor takes token embeddings of width " + std::to_string(config().d_in) + ", the model's have " +
-            std::to_string(embedding.d_model()) + "; is it another model's predictor?",
-        {{"expected", static_cast<double>(config().d_in)}, {"found", static_cast<double>(embedding.d_model())}});
+            std::to_string(embedding_->d_model()) + "; is it another model's predictor?",
+        {{"expected", static_cast<double>(config().d_in)}, {"found", static_cast<double>(embedding_->d_model())}});
   }
   network_.load(weights.values.data(), &pool_);
-  fold(weights, embedding);
   if (config().causal) stepper_ = std::make_unique<PredictorStepper>(network_);
 }
 
 Predictor::~Predictor() = default;
 
-void Predictor::fold(const PredictorWeights& weights, const TokenEmbedding& embedding) {
-  const size_t h = config().hidden;
-  const size_t width = config().d_in;
-  AlignedFloats panels;
-  const auto product = [&](PredictorPart part, AlignedFloats* out) {
-    const PanelMatrix w = pack_transposed(weights.at(part), h, width, &panels);
-    float* rows = grow(out, vocab_ * h);
-    pool_.parallel_for((vocab_ + kFoldRows - 1) / kFoldRows, [&](size_t task, size_t) {
-      const size_t first = task * kFoldRows;
-      multiply(embedding.row(first), width, std::min(kFoldRows, vocab_ - first), w, rows + first * h, h,
-               Epilogue::kStore);
-    });
-  };
-  product(PredictorPart::kCompressWeight, &products_);
-  if (config().summary) product(PredictorPart::kSummaryWeight, &summary_products_);
+void Predictor::add_products(std::span<const int32_t> tokens) {
+  products_.add(
+      tokens, *embedding_, [&](const float* x, size_t rows, float* out) { network_.compress(x, rows, out); }, &pool_);
+}
+
+void Predictor::add_summary_products(std::span<const int32_t> tokens) {
+  summary_products_.add(
+      tokens, *embedding_, [&](const float* x, size_t rows, float* out) { network_.summary_products(x, rows, out); },
+      &pool_);
+}
+
+void Predictor::mean_summary_product(std::span<const int32_t> context, float* out) const {
+  mean_of_rows(
+      context, config().hidden, [&](int32_t token) { return summary_products_.of(token); }, out);
 }
 
 size_t Predictor::bytes() const {
-  size_t bytes = network_.bytes() + (products_.capacity() + summary_products_.capacity() + step_products_.capacity() +
-                                     step_logits_.capacity()) *
-                                        sizeof(float);
+  size_t bytes = network_.bytes() + products_.bytes() + summary_products_.bytes() +
+                 (step_products_.capacity() + step_logits_.capacity()) * sizeof(float);
   for (const PredictorActivations& activations : activations_) bytes += activations.bytes();
   for (const auto& [id, state] : states_) bytes += sizeof(state) + state.bytes();
   return bytes;
@@ -170,15 +167,13 @@ bool Predictor::run_chunk(const TokenInput& input, const ExpertTable& table, con
   const size_t rows = static_cast<size_t>(input.offsets[chunk.first + chunk.sequences]) - begin;
   float* compressed = grow(&act->compressed, rows * h);
   for (size_t r = 0; r < rows; ++r) {
-    const auto token = static_cast<size_t>(input.tokens[begin + r]);
-    std::copy_n(products_.data() + token * h, h, compressed + r * h);
+    std::copy_n(products_.of(input.tokens[begin + r]), h, compressed + r * h);
   }
   uint32_t lengths[kChunkSequences];
   for (size_t i = 0; i < chunk.sequences; ++i) {
     lengths[i] = static_cast<uint32_t>(input.length(chunk.first + i));
     if (!config().summary) continue;
-    mean_of_rows(summary_products_.data(), h, input.context(chunk.first + i),
-                 grow(&act->summaries, kChunkSequences * h) + i * h);
+    mean_summary_product(input.context(chunk.first + i), grow(&act->summaries, kChunkSequences * h) + i * h);
   }
   network_.forward_products({lengths, chunk.sequences}, config().summary, act);
   return rank(act->head_rows.data(), rows, table, input.tokens.size(), begin);
@@ -186,7 +181,9 @@ bool Predictor::run_chunk(const TokenInput& input, const ExpertTable& table, con
 
 bool Predictor::predict(const TokenInput& input, const ExpertTable& table) {
   const ProfileScope scope(ProfileOp::kPredict, {.tokens = static_cast<int32_t>(input.tokens.size())});
-  input.check(vocab_, config().summary);
+  input.check(embedding_->vocab(), config().summary);
+  add_products(input.tokens);
+  if (config().summary) add_summary_products(input.context_tokens);
   split(input);
   pool_.parallel_for(chunks_.size(), [&](size_t task, size_t thread) {
     Chunk& chunk = chunks_[task];
@@ -210,7 +207,8 @@ void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> con
   const TokenInput input{{}, {}, context_tokens, context_offsets};
   if (config().summary || !context_offsets.empty()) {
     check_offsets("contextOffsets", context_offsets, ids.size(), context_tokens.size());
-    check_tokens("contextTokens", context_tokens, vocab_);
+    check_tokens("contextTokens", context_tokens, embedding_->vocab());
+    config().summary ? add_summary_products(context_tokens) : add_products(context_tokens);
   }
   size_t begun = 0;
   try {
@@ -220,13 +218,13 @@ void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> con
       if (!fresh) refuse_live(ids[i]);
       ++begun;
       if (config().summary) {
-        mean_of_rows(summary_products_.data(), product.size(), input.context(i), product.data());
+        mean_summary_product(input.context(i), product.data());
       }
       stepper->begin(&state->second, config().summary ? product.data() : nullptr);
       if (config().summary || context_offsets.empty()) continue;
       PredictorState* const own = &state->second;
       for (const int32_t token : input.context(i)) {
-        std::copy_n(products_.data() + static_cast<size_t>(token) * product.size(), product.size(), product.data());
+        std::copy_n(products_.of(token), product.size(), product.data());
         stepper->step({&own, 1}, product.data(), nullptr);
       }
     }
@@ -257,7 +255,7 @@ bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> toke
                 std::to_string(tokens.size()) + " tokens for " + std::to_string(ids.size()) + " sequences",
                 {{"expected", static_cast<double>(ids.size())}, {"found", static_cast<double>(tokens.size())}});
   }
-  check_tokens("tokens", tokens, vocab_);
+  check_tokens("tokens", tokens, embedding_->vocab());
   std::vector<PredictorState*> states;
   for (const int32_t id : ids) {
     const auto found = states_.find(id);
@@ -269,10 +267,11 @@ bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> toke
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
     throw Error("invalid_request", "a step of the predictor names a sequence twice");
   }
+  add_products(tokens);
   const size_t h = config().hidden;
   float* products = grow(&step_products_, ids.size() * h);
   for (size_t i = 0; i < ids.size(); ++i) {
-    std::copy_n(products_.data() + static_cast<size_t>(tokens[i]) * h, h, products + i * h);
+    std::copy_n(products_.of(tokens[i]), h, products + i * h);
   }
   float* logits = grow(&step_logits_, ids.size() * config().layers * config().experts);
   stepper->step(states, products, logits);

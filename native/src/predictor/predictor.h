@@ -13,6 +13,7 @@
 #include "predictor/predictor_stepper.h"
 #include "predictor/token_embedding.h"
 #include "predictor/token_input.h"
+#include "predictor/token_products.h"
 
 namespace sida {
 
@@ -35,26 +36,26 @@ struct PredictorSharpness {
   size_t choices = 1;
 };
 
-/// A trained predictor whose inputs are token ids. It computes the products of the embedding with the compressing
-/// weights once for the whole vocabulary and keeps only these. One caller at a time; calls block.
+/// A trained predictor whose inputs are token ids. It keeps the products of the embeddings of all tokens that it has
+/// seen with the compressing weights. One caller at a time; calls block.
 class Predictor {
  public:
   /// `layer_experts`: those that each layer of the model has, the first of the predictor's; empty: all.
   /// Throws checkpoint_invalid where the embedding's width differs from the predictor's input, a sharpness is not above
   /// 0, or the layers have not one sharpness each. Compare `shape` with the model's: other sizes are cut.
-  Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
+  Predictor(const PredictorWeights& weights, std::shared_ptr<const TokenEmbedding> embedding, size_t threads,
             const PredictorSharpness& sharpness = {}, std::span<const uint16_t> layer_experts = {});
   ~Predictor();
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
 
   const PredictorConfig& config() const { return network_.config(); }
-  size_t vocab() const { return vocab_; }
-  /// Bytes held, scratch space and live sequences included.
+  /// Bytes held, scratch space and live sequences included, without the embedding.
   size_t bytes() const;
 
   /// Overwrites the table. False where a logit is not finite; the table's contents are then undefined. The bits of a
-  /// sequence depend neither on its neighbours nor on the number of threads.
+  /// sequence depend neither on its neighbours nor on the number of threads. Throws io_error where the embedding of a
+  /// token cannot be read, as begin() and step() do; all stays then as it was.
   bool predict(const TokenInput& input, const ExpertTable& table);
 
   // Prediction token by token, for causal predictors. The caller chooses the ids. All throw invalid_request for another
@@ -74,20 +75,22 @@ class Predictor {
  private:
   struct Chunk;
 
-  void fold(const PredictorWeights& weights, const TokenEmbedding& embedding);
+  void add_products(std::span<const int32_t> tokens);
+  void add_summary_products(std::span<const int32_t> tokens);
+  void mean_summary_product(std::span<const int32_t> context, float* out) const;
   void split(const TokenInput& input);
   bool run_chunk(const TokenInput& input, const ExpertTable& table, const Chunk& chunk,
                  PredictorActivations* act) const;
   /// Ranks logits (rows, layers · experts) into the table's tokens from `first` on.
   bool rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens, size_t first) const;
 
-  size_t vocab_;
+  std::shared_ptr<const TokenEmbedding> embedding_;
   std::vector<ExpertSharpness> sharpness_;  ///< (layers)
   std::vector<size_t> layer_experts_;       ///< (layers)
   float choices_;
   PredictorNetwork network_;
-  AlignedFloats products_;          ///< (vocab, h)
-  AlignedFloats summary_products_;  ///< (vocab, h); empty without a summary
+  TokenProducts products_;
+  TokenProducts summary_products_;  ///< empty without a summary
   ThreadPool pool_;
   std::vector<PredictorActivations> activations_;  ///< by thread
   std::vector<Chunk> chunks_;

@@ -19,7 +19,9 @@ void PredictorNetwork::add_forward(const float* weights, PredictorPart id, size_
                                    PackTasks* tasks) {
   const float* from = weights + layout_.offset(id);
   AlignedFloats* room = &packed_[tasks->size()];
-  const WeightFormat format = use_ == NetworkUse::kFolded ? kInt8Format : kF32Format;
+  // A token's products are computed once, so int8 would save little time there.
+  const bool compresses = id == PredictorPart::kCompressWeight || id == PredictorPart::kSummaryWeight;
+  const WeightFormat format = use_ == NetworkUse::kTokens && !compresses ? kInt8Format : kF32Format;
   tasks->emplace_back([=] { *out = pack_transposed(from, n, k, room, format); });
 }
 
@@ -91,10 +93,8 @@ void PredictorNetwork::load(const float* weights, ThreadPool* pool) {
     biases_[i].assign(weights + tensor.offset, weights + tensor.offset + tensor.count);
   }
   PackTasks tasks;
-  if (use_ != NetworkUse::kFolded) {
-    add_forward(weights, P::kCompressWeight, h, config().d_in, &compress_, &tasks);
-    if (config().summary) add_forward(weights, P::kSummaryWeight, h, config().d_in, &summary_, &tasks);
-  }
+  add_forward(weights, P::kCompressWeight, h, config().d_in, &compress_, &tasks);
+  if (config().summary) add_forward(weights, P::kSummaryWeight, h, config().d_in, &summary_, &tasks);
   config().blocks > 0 ? load_blocks(weights, &tasks) : load_recurrent(weights, &tasks);
   add_forward(weights, P::kHeadWeight, heads, h, &heads_, &tasks);
   add_backward(weights, P::kHeadWeight, heads, h, &heads_back_, &tasks);

@@ -57,7 +57,7 @@ struct PredictorActivations {
 enum class NetworkUse : uint8_t {
   kTraining,  ///< forward() and backward()
   kForward,   ///< forward()
-  kFolded,    ///< forward_products() with int8 weights: the compressing weights are not kept
+  kTokens,    ///< compress(), summary_products(), and forward_products() with int8 weights
 };
 
 /// The predictor's maths over packed weights:

@@ -1,6 +1,8 @@
 #include "predictor/token_embedding.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -15,7 +17,6 @@
 namespace sida {
 namespace {
 
-constexpr uint64_t kChunkBytes = 4 << 20;
 // Limits of a file's shape: token ids are 31 bits, widths are those of a predictor's input.
 constexpr uint64_t kMaxEmbeddings = 1u << 31;
 constexpr uint64_t kMaxEmbeddingWidth = 1 << 16;
@@ -33,23 +34,11 @@ const DenseTensor& embedding_of(const Pack& pack) {
 TokenEmbedding TokenEmbedding::from_pack(const std::string& directory) {
   const Pack pack = open_pack(directory);
   const DenseTensor& tensor = embedding_of(pack);
-  TokenEmbedding result(tensor.rows(), tensor.columns());
-  const File file = pack.open_dense();
-  const size_t panel_bytes = panel_matrix_bytes(kPanelColumns, result.d_model_, tensor.format);
-  const size_t rows = std::max<size_t>(1, kChunkBytes / panel_bytes) * kPanelColumns;
-  std::vector<std::byte> chunk;
-  uint64_t offset = tensor.offset;
-  for (size_t first = 0; first < result.vocab_; first += rows) {
-    const size_t count = std::min(rows, result.vocab_ - first);
-    const PanelMatrix panels{nullptr, tensor.format, result.d_model_, count};
-    chunk.resize(panels.panels() * panel_bytes);
-    file.pread_exact(offset, chunk.data(), chunk.size());
-    offset += chunk.size();
-    for (size_t i = 0; i < count; ++i) {
-      read_panel_row({chunk.data(), tensor.format, panels.k, panels.n}, i,
-                     result.values_.data() + (first + i) * result.d_model_);
-    }
-  }
+  TokenEmbedding result(tensor.rows(), tensor.columns(), {});
+  result.panels_.emplace(Panels{pack.open_dense(), tensor.offset, tensor.format});
+  // A file that was cut fails here instead of at a later token.
+  std::vector<float> last(result.d_model_);
+  result.read(result.vocab_ - 1, 1, last.data());
   return result;
 }
 
@@ -58,14 +47,14 @@ TokenEmbedding TokenEmbedding::from_checkpoint(const std::string& directory) {
   const ModelSpec& spec = checkpoint.spec();
   const TensorSlot slot{TensorRole::kEmbedding, TensorForm::kMatrix, 0, 0, 0, {spec.vocab, spec.width}};
   const SlotData data = checkpoint.source_of(slot);
-  TokenEmbedding result(spec.vocab, spec.width);
+  AlignedFloats values(spec.vocab * spec.width);
   const uint64_t chunk = rows_at_a_time(spec.width);
   std::vector<float> rows;
   for (uint64_t first = 0; first < spec.vocab; first += chunk) {
     read_rows(checkpoint, data, first, std::min(chunk, spec.vocab - first), spec.width, kF32Format, rows);
-    std::copy(rows.begin(), rows.end(), result.values_.begin() + static_cast<ptrdiff_t>(first * spec.width));
+    std::copy(rows.begin(), rows.end(), values.begin() + static_cast<ptrdiff_t>(first * spec.width));
   }
-  return result;
+  return {spec.vocab, spec.width, std::move(values)};
 }
 
 TokenEmbedding TokenEmbedding::from_file(const std::string& path) {
@@ -84,13 +73,30 @@ TokenEmbedding TokenEmbedding::from_file(const std::string& path) {
   if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMaxEmbeddings || shape[1] < 1 || shape[1] > kMaxEmbeddingWidth) {
     throw checkpoint_error({file.display(), kEmbeddingTensor, "shape", "(vocab, d_model)", shape_text(shape), "", {}});
   }
-  TokenEmbedding result(shape[0], shape[1]);
-  file.file().pread_exact(found->offset, result.values_.data(), found->bytes);
-  return result;
+  AlignedFloats values(shape[0] * shape[1]);
+  file.file().pread_exact(found->offset, values.data(), found->bytes);
+  return {shape[0], shape[1], std::move(values)};
+}
+
+void TokenEmbedding::read(size_t first, size_t count, float* out) const {
+  if (!panels_) {
+    std::copy_n(values_.data() + first * d_model_, count * d_model_, out);
+    return;
+  }
+  const size_t bytes = panel_bytes(d_model_, panels_->format);
+  const auto panel = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  for (size_t row = first; row < first + count; ++row, out += d_model_) {
+    if (row == first || row % kPanelColumns == 0) {
+      panels_->file.pread_exact(panels_->offset + row / kPanelColumns * bytes, panel.get(), bytes);
+    }
+    read_panel_row({panel.get(), panels_->format, d_model_, kPanelColumns}, row % kPanelColumns, out);
+  }
 }
 
 void TokenEmbedding::save(const std::string& path) const {
-  const SafetensorsTensor tensor{kEmbeddingTensor, {vocab_, d_model_}, values_.data()};
+  AlignedFloats unpacked(panels_ ? vocab_ * d_model_ : 0);
+  if (panels_) read(0, vocab_, unpacked.data());
+  const SafetensorsTensor tensor{kEmbeddingTensor, {vocab_, d_model_}, panels_ ? unpacked.data() : values_.data()};
   write_file_atomically(path, safetensors_bytes({&tensor, 1}));
 }
 

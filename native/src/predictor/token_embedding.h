@@ -2,9 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "core/file.h"
 #include "predictor/matrix_product.h"
+#include "weights/weight_format.h"
 
 namespace sida {
 
@@ -12,11 +16,14 @@ namespace sida {
 inline constexpr const char* kEmbeddingTensor = "embedding.weight";
 
 /// The token embedding of a model, (vocab, d_model) float32 rows. Where each stack has its own, the first stack's.
+/// Const methods may run on several threads.
 class TokenEmbedding {
  public:
-  /// All zero.
-  TokenEmbedding(size_t vocab, size_t d_model) : vocab_(vocab), d_model_(d_model), values_(vocab * d_model) {}
-  /// From the dense file of a packed model. Throws pack_invalid or io_error.
+  /// Holds `values`, (vocab, d_model).
+  TokenEmbedding(size_t vocab, size_t d_model, AlignedFloats values)
+      : vocab_(vocab), d_model_(d_model), values_(std::move(values)) {}
+  /// From the dense file of a packed model, which stays open: rows are read when they are asked for. Throws
+  /// pack_invalid or io_error.
   static TokenEmbedding from_pack(const std::string& directory);
   /// From a Hugging Face checkpoint. Throws checkpoint_invalid or io_error.
   static TokenEmbedding from_checkpoint(const std::string& directory);
@@ -25,16 +32,23 @@ class TokenEmbedding {
 
   size_t vocab() const { return vocab_; }
   size_t d_model() const { return d_model_; }
-  const float* row(size_t token) const { return values_.data() + token * d_model_; }
-  float* row(size_t token) { return values_.data() + token * d_model_; }
+  /// Overwrites out (count, d_model) with rows from `first` on. Throws io_error where a pack cannot be read.
+  void read(size_t first, size_t count, float* out) const;
 
   /// Writes a safetensors file whole or not at all. Throws io_error.
   void save(const std::string& path) const;
 
  private:
+  struct Panels {
+    File file;
+    uint64_t offset;
+    WeightFormat format;
+  };
+
   size_t vocab_;
   size_t d_model_;
-  AlignedFloats values_;
+  AlignedFloats values_;          ///< empty with panels
+  std::optional<Panels> panels_;  ///< of a pack
 };
 
 }  // namespace sida

@@ -50,11 +50,12 @@ void TokenInput::check(size_t vocab, bool summary) const {
   check_tokens("contextTokens", context_tokens, vocab);
 }
 
-void mean_of_rows(const float* table, size_t width, std::span<const int32_t> ids, float* out) {
+void mean_of_rows(std::span<const int32_t> ids, size_t width, FunctionRef<const float*(int32_t id)> row_of,
+                  float* out) {
   std::fill_n(out, width, 0.0f);
   if (ids.empty()) return;
   for (const int32_t id : ids) {
-    const float* row = table + static_cast<size_t>(id) * width;
+    const float* row = row_of(id);
     for (size_t i = 0; i < width; ++i) out[i] += row[i];
   }
   const float scale = 1.0f / static_cast<float>(ids.size());
@@ -65,14 +66,19 @@ SequenceBatch EmbeddedBatch::assign(const TokenInput& input, const TokenEmbeddin
   const size_t width = embedding.d_model();
   float* x = grow(&x_, input.tokens.size() * width);
   for (size_t i = 0; i < input.tokens.size(); ++i) {
-    std::copy_n(embedding.row(static_cast<size_t>(input.tokens[i])), width, x + i * width);
+    embedding.read(static_cast<size_t>(input.tokens[i]), 1, x + i * width);
   }
   lengths_.clear();
   for (size_t s = 0; s < input.sequences(); ++s) lengths_.push_back(static_cast<uint32_t>(input.length(s)));
   if (!summary) return {x, lengths_};
+  float* row = grow(&row_, width);
+  const auto row_of = [&](int32_t id) {
+    embedding.read(static_cast<size_t>(id), 1, row);
+    return row;
+  };
   float* summaries = grow(&summaries_, input.sequences() * width);
   for (size_t s = 0; s < input.sequences(); ++s) {
-    mean_of_rows(embedding.row(0), width, input.context(s), summaries + s * width);
+    mean_of_rows(input.context(s), width, row_of, summaries + s * width);
   }
   return {x, lengths_, summaries};
 }

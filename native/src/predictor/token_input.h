@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/function_ref.h"
 #include "predictor/predictor_network.h"
 #include "predictor/token_embedding.h"
 
@@ -31,18 +32,19 @@ struct TokenInput {
 void check_tokens(const char* name, std::span<const int32_t> tokens, size_t vocab);
 void check_offsets(const char* name, std::span<const int32_t> offsets, size_t sequences, size_t count);
 
-/// out (width) = mean of the rows that `ids` name in a (·, width) table; zero for no ids.
-void mean_of_rows(const float* table, size_t width, std::span<const int32_t> ids, float* out);
+/// out (width) = mean of the rows (width) of `ids`; zero for no ids. A row is read before the next one is asked for.
+void mean_of_rows(std::span<const int32_t> ids, size_t width, FunctionRef<const float*(int32_t id)> row_of, float* out);
 
 /// The embeddings of a checked input, for a trainer. Its buffers are reused from batch to batch.
 class EmbeddedBatch {
  public:
-  /// The result is valid until the next call.
+  /// The result is valid until the next call. Throws io_error where the embedding cannot be read.
   SequenceBatch assign(const TokenInput& input, const TokenEmbedding& embedding, bool summary);
 
  private:
   AlignedFloats x_;
   AlignedFloats summaries_;
+  AlignedFloats row_;
   std::vector<uint32_t> lengths_;
 };
 

@@ -8,10 +8,9 @@ namespace {
 constexpr size_t kVocab = 300;
 constexpr size_t kWidth = 12;
 
-TokenEmbedding some_embedding() {
-  TokenEmbedding embedding(kVocab, kWidth);
-  std::ranges::copy(floats(random_doubles(kVocab * kWidth, 1, 21)), embedding.row(0));
-  return embedding;
+std::shared_ptr<const TokenEmbedding> some_embedding() {
+  const std::vector<float> values = floats(random_doubles(kVocab * kWidth, 1, 21));
+  return std::make_shared<TokenEmbedding>(kVocab, kWidth, AlignedFloats(values.begin(), values.end()));
 }
 
 PredictorWeights some_weights(bool causal, size_t blocks, bool summary) {
@@ -77,7 +76,7 @@ void check_same(const Table& a, const Table& b) {
 }
 
 TEST_CASE("predictor: products of the embedding give the network's logits, in chunks and on several threads") {
-  const TokenEmbedding embedding = some_embedding();
+  const auto embedding = some_embedding();
   const Tokens input;
   for (const auto& [blocks, summary] : grid(Sizes{0, 2}, kBoth)) {
     const PredictorWeights weights = some_weights(false, blocks, summary);
@@ -91,7 +90,7 @@ TEST_CASE("predictor: products of the embedding give the network's logits, in ch
     EmbeddedBatch batch;
     PredictorActivations activations;
     std::vector<float> expected(table.logits.size());
-    network.forward(batch.assign(input.view(), embedding, summary), &activations, expected.data());
+    network.forward(batch.assign(input.view(), *embedding, summary), &activations, expected.data());
     // The predictor rounds weights and the rows before them to int8.
     CHECK(relative_error(table.logits, expected) < 0.02);
   }
@@ -126,7 +125,7 @@ TEST_CASE("predictor: alpha and chance are the softmax of the logits times each 
 
 TEST_CASE("predictor: a chance with several choices is that many times the softmax, at most 1") {
   const PredictorWeights weights = some_weights(true, 2, false);
-  const TokenEmbedding embedding = some_embedding();
+  const auto embedding = some_embedding();
   const std::vector<float> sharp(3, 20.0f);
   const Tokens input;
   Predictor one(weights, embedding, 1, {{}, sharp}), four(weights, embedding, 1, {{}, sharp, 4});
@@ -188,7 +187,6 @@ TEST_CASE("predictor: sequences without tokens have no predictions") {
 TEST_CASE("predictor: live sequences are counted, and their memory is freed") {
   Predictor predictor(some_weights(true, 0, false), some_embedding(), 1);
   const size_t before = predictor.bytes();
-  CHECK(before >= kVocab * 32 * sizeof(float));
   const std::vector<int32_t> ids = {4, 5};
   predictor.begin(ids, {}, {});
   for (int i = 0; i < 40; ++i) stepped(predictor, ids, ids);
@@ -196,6 +194,26 @@ TEST_CASE("predictor: live sequences are counted, and their memory is freed") {
   CHECK(live >= before + 2 * 40 * 32 * sizeof(float));
   predictor.end(ids);
   CHECK(predictor.bytes() < live);
+}
+
+TEST_CASE("predictor: holds the products of the tokens that it has seen") {
+  for (const bool summary : kBoth) {
+    Predictor predictor(some_weights(false, 0, summary), some_embedding(), 1);
+    constexpr size_t kProduct = 32 * sizeof(float);
+    CHECK(predictor.bytes() < kVocab * kProduct);
+    const auto bytes_after = [&](int32_t token) {
+      const std::vector<int32_t> tokens = {token}, offsets = {0, 1};
+      predicted(predictor, {tokens, offsets, tokens, offsets}, 1);
+      return predictor.bytes();
+    };
+    const size_t one = bytes_after(0);
+    CHECK(bytes_after(0) == one);
+    size_t all = 0;
+    for (size_t token = 1; token < kVocab; ++token) all = bytes_after(static_cast<int32_t>(token));
+    const size_t products = (summary ? 2 : 1) * (kVocab - 1) * kProduct;
+    CHECK(all - one >= products);
+    CHECK(all - one < 2 * products);
+  }
 }
 
 TEST_CASE("predictor: when one sequence cannot begin, none of its call begins") {

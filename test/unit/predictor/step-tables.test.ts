@@ -109,8 +109,12 @@ describe('step tables', () => {
     stepper.begin = () => {
       throw new Error('no room');
     };
+    const ended: number[] = [];
+    stepper.end = (sequence) => ended.push(sequence);
     tables.begin(1, CONTEXT, false);
     expect(errors).toHaveLength(1);
+    // What it has read of the sequence is forgotten.
+    expect(ended).toEqual([1]);
     expect(tables.step([1], [5], 0)).toBeNull();
     tables.end(1);
   });
