@@ -12,8 +12,12 @@ import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { PassKind, Planner } from '../scheduler/passes.js';
 import { LinkLoad } from './link-load.js';
 
-/** One pass in so many runs without its forecast, as the control of what forecasts save. */
-const CONTROL = 32;
+/** Of so many passes, a run without forecasts is the control of what they save. The first comes early. */
+const PERIOD = 1024;
+const CONTROLS = 32;
+const FIRST_CONTROL = 64;
+/** Passes without forecasts after which memory holds no more of what forecasts brought. */
+const SETTLED = 16;
 
 interface PassPlannerOptions {
   engine: Engine;
@@ -31,7 +35,7 @@ export class PassPlanner implements Planner {
   readonly #link: LinkLoad;
   /** Needs of the batches in the queue whose tables are finished. */
   readonly #needs = new WeakMap<QueuedBatch, readonly TableNeeds[]>();
-  readonly #savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
+  #savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
   readonly #saved: Record<PassKind, number | undefined> = { steps: undefined, prompts: undefined };
   /** Passes with a forecast so far. */
   readonly #forecasts = { steps: 0, prompts: 0 };
@@ -49,6 +53,7 @@ export class PassPlanner implements Planner {
     const { engine, resident } = this.#options;
     this.#slots = engine.usage().slots;
     resident.raised = this.#slots >= engine.plan.experts;
+    this.#savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
   }
 
   get needsForecast(): boolean {
@@ -93,35 +98,33 @@ export class PassPlanner implements Planner {
   }
 }
 
-/** Scattered: every 32nd pass would always be the same one of batches that run several. */
 function isControl(count: number): boolean {
-  return Math.imul(count, 0x9e3779b1) >>> 0 < 2 ** 32 / CONTROL;
+  return count >= FIRST_CONTROL && (count - FIRST_CONTROL) % PERIOD < CONTROLS;
 }
 
 /** What is left of the measured passes without a forecast after one more: about the last 50 count. */
 const KEPT = 0.98;
 
-type PassWaits = Pick<RunStats, 'stallNs' | 'peerWaitNs' | 'prefetched' | 'late' | 'onDemand'>;
+type PassWaits = Pick<RunStats, 'stallNs' | 'peerWaitNs' | 'needed'>;
 
 class ForecastSaving {
   #stallNs = 0;
-  #loads = 0;
+  #needed = 0;
+  /** Passes without a forecast in a row. */
+  #without = 0;
 
   /**
-   * Returns the seconds that the forecast saved: as many loads take longer waits in passes without one. Undefined for
-   * a pass without a forecast, and before the first such pass.
+   * Returns the seconds that the forecast saved: as many needed experts take longer waits in passes without one.
+   * Undefined for a pass without a forecast, and before such passes were measured.
    */
-  judge(
-    { stallNs: waitedNs, peerWaitNs, prefetched, late, onDemand }: PassWaits,
-    forecast: boolean,
-  ): number | undefined {
+  judge({ stallNs: waitedNs, peerWaitNs, needed }: PassWaits, forecast: boolean): number | undefined {
     const stallNs = waitedNs - peerWaitNs;
-    const loads = prefetched + late + onDemand;
-    if (!forecast) {
+    this.#without = forecast ? 0 : this.#without + 1;
+    if (this.#without > SETTLED) {
       this.#stallNs = this.#stallNs * KEPT + stallNs;
-      this.#loads = this.#loads * KEPT + loads;
-      return undefined;
+      this.#needed = this.#needed * KEPT + needed;
     }
-    return this.#loads > 0 ? ((this.#stallNs / this.#loads) * loads - stallNs) / 1e9 : undefined;
+    if (!forecast || this.#needed === 0) return undefined;
+    return ((this.#stallNs / this.#needed) * needed - stallNs) / 1e9;
   }
 }

@@ -188,12 +188,10 @@ describe.skipIf(!hasAddon)('engine process', () => {
     const { plan } = engine!.model!;
     const lower = await engine!.control({ kind: 'set-budget', device: '25%' });
     const running = run(complete([[5, 6, 7]], 700));
-    const killedAt = performance.now();
     process.kill(engine!.pid!, 'SIGKILL');
     await expect(running).rejects.toMatchObject({ code: 'engine_crashed' });
     await expect(run(classify())).rejects.toMatchObject({ code: 'not_ready' });
     await settled(engine!, ['ready']);
-    expect(performance.now() - killedAt).toBeLessThan(5000);
     expect(engine!.restarts).toBe(1);
     expect(answer(await run(classify()))).toEqual(golden);
     const reply = await engine!.control({ kind: 'usage' });

@@ -57,7 +57,7 @@ const pass = (...own: TableNeeds[]) => ({ ...NOTHING, own });
 const ran = (stats: Partial<RunStats> = {}) => ({
   stats: {
     ...{ bytesMoved: 0, diskBytes: 0, passNs: 1e6, stallNs: 0, peerWaitNs: 0 },
-    ...{ prefetchesBegun: 0, prefetched: 0, late: 0, onDemand: 0 },
+    ...{ needed: 0, prefetchesBegun: 0, onDemand: 0 },
     ...stats,
   } as RunStats,
   layers: Int32Array.of(0),
@@ -111,25 +111,35 @@ describe('pass planner', () => {
     expect(planner.needsForecast).toBe(true);
   });
 
-  it('tells what forecasts save, by passes that run without theirs now and then', () => {
+  it('tells what forecasts save, by runs of passes without theirs', () => {
     const { planner } = setup();
-    const run = (...own: TableNeeds[]) => {
+    const run = (stallNs: number, ...own: TableNeeds[]) => {
       const { control } = planner.needs(pass(...own), 'prompts')!;
-      planner.judge(ran({ prefetched: 1, late: 1, stallNs: control ? 8e6 : 2e6 }), 'prompts');
+      planner.judge(ran({ needed: 2, stallNs }), 'prompts');
       return control;
     };
-    expect(run(needs(1))).toBe(false);
+    const runs = (count: number, stallNs: number) =>
+      Array.from({ length: count }, () => run(stallNs, needs(1))).filter((control) => control).length;
+    expect(runs(63, 2e6)).toBe(0);
     // Nothing is known yet of passes without a forecast.
     expect(planner.takeSaved('prompts')).toBeUndefined();
-    const controls = Array.from({ length: 70 }, () => run(needs(1)));
-    expect(controls.filter((each) => each).length).toBe(2);
-    planner.takeSaved('prompts');
-    run(needs(1));
-    run(needs(1));
+    // The first of them run with what forecasts left in memory.
+    expect(runs(16, 50e6)).toBe(16);
+    expect(runs(16, 8e6)).toBe(16);
+    expect(planner.takeSaved('prompts')).toBeUndefined();
+    expect(runs(2, 2e6)).toBe(0);
     expect(planner.takeSaved('prompts')).toBeCloseTo(0.012, 6);
     expect(planner.takeSaved('prompts')).toBeUndefined();
-    run();
+    expect(runs(990, 2e6)).toBe(0);
+    expect(runs(32, 8e6)).toBe(32);
+    run(2e6);
+    planner.takeSaved('prompts');
+    run(2e6);
     expect(planner.takeSaved('prompts')).toBeUndefined();
     expect(planner.takeSaved('steps')).toBeUndefined();
+    // A budget of another size has other waits.
+    planner.slotsChanged();
+    runs(1, 2e6);
+    expect(planner.takeSaved('prompts')).toBeUndefined();
   });
 });
