@@ -5,9 +5,9 @@
 
 /** What a request takes of a limit, in the limit's unit: tokens or bytes. */
 export interface RequestCost {
-  /** Of tokens: ids that the request contains, plus the most that may be generated. */
+  /** Certain: for tokens, the ids in the request and the most tokens that may be generated. */
   known: number;
-  /** Of tokens: those of the request's texts. */
+  /** Estimated: for tokens, the tokens of the request's texts. */
   estimated: number;
 }
 

@@ -69,7 +69,7 @@ describe('hashes of files', () => {
     expect(await hashed(FileHashes.open(cache))).toEqual({ sha256: sha256(content), read: 0 });
   });
 
-  it('cover a file that takes several reads, of which the last is short', async () => {
+  it('cover a file whose last read is shorter than the others', async () => {
     const large = join(root, 'large');
     const bytes = randomBytes(13_000_001);
     writeFileSync(large, bytes);
