@@ -1,5 +1,6 @@
 // Writes build/sbom.json, a CycloneDX list of what the product is made of: the npm dependencies of the lockfile with
-// their integrity, and the C++ code in native/third_party with the versions that its headers state.
+// their integrity, those that the page and the bundle contain, and the C++ code in native/third_party with the versions
+// that its headers state. Needs a build.
 //   npm run sbom
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -25,12 +26,19 @@ const VENDORED = {
   },
 };
 
-const listed = execFileSync(
-  'npm',
-  ['sbom', '--sbom-format', 'cyclonedx', '--omit', 'dev', '--package-lock-only', '--workspaces=false'],
-  { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26, stdio: ['ignore', 'pipe', 'inherit'] },
+const sbom = listed('--omit', 'dev');
+/** `NAME - VERSION` of what Vite has put into our own files. */
+const contained = new Set(
+  ['bundle/licenses.md', 'dist/page/licenses.md'].flatMap((file) =>
+    [...readFileSync(join(ROOT, file), 'utf8').matchAll(/^## (\S+ - \S+) \(/gm)].map(([, name]) => name),
+  ),
 );
-const sbom = JSON.parse(listed);
+const nameOf = ({ name, version }) => `${name} - ${version}`;
+for (const part of sbom.components) contained.delete(nameOf(part));
+for (const part of listed().components) {
+  if (contained.delete(nameOf(part))) sbom.components.push({ ...part, properties: [] });
+}
+if (contained.size > 0) throw new Error(`not in the lockfile: ${[...contained].join(', ')}`);
 
 const folder = join(ROOT, 'native/third_party');
 for (const entry of readdirSync(folder)) {
@@ -50,6 +58,19 @@ for (const entry of readdirSync(folder)) {
     licenses: [{ license: { id: known.license } }],
     hashes: [{ alg: 'SHA-256', content: digest(join(folder, entry)) }],
   });
+}
+
+function listed(...options) {
+  const args = [
+    'sbom',
+    '--sbom-format',
+    'cyclonedx',
+    '--package-lock-only',
+    '--workspaces=false',
+    ...options,
+  ];
+  const settings = { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26, stdio: ['ignore', 'pipe', 'inherit'] };
+  return JSON.parse(execFileSync('npm', args, settings));
 }
 
 /** Of the names and bytes of all its files, in the order of the names. */
