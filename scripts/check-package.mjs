@@ -19,6 +19,7 @@ const PLOTTING = /^(vega|vega-lite|d3|plotly|chart)/;
 const faults = [];
 
 const options = { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26 };
+rmSync(OUT, { recursive: true, force: true });
 execFileSync(process.execPath, [join(import.meta.dirname, 'prebuild.mjs')], { ...options, stdio: 'inherit' });
 const [addon, product] = ['sida-addon', 'sida-[0-9]'].map((start) =>
   join(

@@ -20,7 +20,7 @@ function sourceFiles(directory) {
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const path = join(directory, entry.name);
     if (entry.isDirectory()) return sourceFiles(path);
-    return /\.(tsx?|h|cc|cu)$/.test(entry.name) ? [path] : [];
+    return /\.(tsx?|h|cc|cuh?)$/.test(entry.name) ? [path] : [];
   });
 }
 

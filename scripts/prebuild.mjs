@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
  * Packs what is published: the addon built on this machine as `@sida/addon-linux-x64`, and `sida`, whose packed
- * package.json names that package as an optional dependency. `npm install` of sida then takes the addon, where it
- * matches, and compiles one elsewhere.
+ * package.json names the addons in build/package as optional dependencies. `npm install` of sida then takes the addon,
+ * where it matches, and compiles one elsewhere.
  *   npm run prebuild                     → build/package/*.tgz
  *   npm run prebuild -- --arch arm64     cross-compiles with aarch64-linux-gnu-g++ (Debian: g++-aarch64-linux-gnu)
  */
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -50,9 +50,9 @@ function build() {
 
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 const name = `@sida/addon-linux-${arch}`;
-rmSync(OUT, { recursive: true, force: true });
 
 const addon = join(OUT, `addon-linux-${arch}`);
+rmSync(addon, { recursive: true, force: true });
 mkdirSync(addon, { recursive: true });
 copyFileSync(build(), join(addon, 'sida.node'));
 run(`${arch === process.arch ? '' : `${COMPILERS[arch]}-`}strip`, [
@@ -68,10 +68,15 @@ json(join(addon, 'package.json'), {
 });
 
 const product = join(OUT, 'sida');
+rmSync(product, { recursive: true, force: true });
 run('npm', ['run', '--silent', 'prepack']);
 for (const { path } of pack(ROOT).files) cpSync(join(ROOT, path), join(product, path));
-// Only the packed package names the addon: a checkout compiles its own.
-json(join(product, 'package.json'), { ...manifest, optionalDependencies: { [name]: version } });
+// Only the packed package names the addons that are built: a checkout compiles its own.
+const addons = Object.keys(COMPILERS).filter((each) =>
+  existsSync(join(OUT, `addon-linux-${each}/package.json`)),
+);
+const optionalDependencies = Object.fromEntries(addons.map((each) => [`@sida/addon-linux-${each}`, version]));
+json(join(product, 'package.json'), { ...manifest, optionalDependencies });
 for (const folder of [addon, product]) {
   const { filename, size, entryCount } = pack(folder);
   console.log(`build/package/${filename}: ${entryCount} files, ${(size / 1e6).toFixed(1)} MB`);
