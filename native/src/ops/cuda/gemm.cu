@@ -93,4 +93,20 @@ void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_
   if (many.count > 0) gemm_many_rows(w.format, many, stream);
 }
 
+void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStream_t stream) {
+  const PanelMatrix& w = product.w;
+  const size_t rows = product.rows;
+  if (rows == 0) return;
+  if (rows <= kFewRows) {
+    GemmArguments few = arguments_of(w, {w.k, 0, epilogue});
+    add(few, product, 0);
+    few.ends = true;
+    few.end = end;
+    return w.format.type == WeightType::kF32 ? gemm_f32(few, stream) : gemm_few_rows(w.format, few, stream);
+  }
+  gemm({&product, 1}, {w.k, 0, epilogue}, stream);
+  if (end.normed != nullptr) return norm(product.y, end.norm, rows, w.n, end.normed, stream);
+  choose(product.y, rows, w.n, end.top, end.expert, end.alpha, stream);
+}
+
 }  // namespace sida::cuda

@@ -1,6 +1,9 @@
 // Few rows: the time is that of reading the weights. A warp loads all bytes of a slice before it multiplies the first
 // of them, so that a few warps saturate a multiprocessor's share of the bandwidth. The warps of one block divide the
 // slices of a panel among them, so that only results are written to memory.
+#include <algorithm>
+
+#include "ops/cuda/gemm_end.cuh"
 #include "ops/cuda/gemm_kernels.h"
 #include "ops/cuda/slice_sums.cuh"
 
@@ -242,6 +245,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments
     }
     __syncthreads();
   }
+  run_end(t);
 }
 
 template <class Weights, int kPanels, int kRowTiles>
@@ -253,8 +257,8 @@ void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
   // The fewest turns possible, then the fewest warps that need no more turns.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
-  const LaunchShape shape{grid, warps * kWarp,
-                          (waiting + (gates > 0 ? 2 : 1)) * kPanels * kRowTiles * kSumsPerTile * sizeof(float)};
+  const size_t floats = (waiting + (gates > 0 ? 2 : 1)) * kPanels * kRowTiles * kSumsPerTile;
+  const LaunchShape shape{grid, warps * kWarp, std::max(floats * sizeof(float), end_bytes(t, warps))};
   launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
 }
 
