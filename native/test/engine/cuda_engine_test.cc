@@ -1,7 +1,11 @@
 // Engines on a GPU whose experts move between tiers: whenever they arrive, answers have the bits of the resident
 // engine.
+#include "support/checkpoint_directory.h"
 #include "support/oracle_cases.h"
 #include "support/routing_table.h"
+#ifdef SIDA_CUDA_EMULATED
+#include "emulation_control.h"
+#endif
 
 namespace {
 
@@ -80,5 +84,77 @@ TEST_CASE("cuda engine: a step of as many sequences as a batch has tokens, all o
   batch.logit_rows = rows;
   CHECK(run(engine, batch).logits.size() == rows.size() * engine.spec().vocab);
 }
+
+#ifdef SIDA_CUDA_EMULATED
+
+/// The runtime's calls for one decoded token of a model of zeros, whose experts are resident.
+emulation::Calls calls_of_token(const std::string& config, WeightFormat format, size_t route_ahead, double share) {
+  const CheckpointDirectory model(config);
+  model.write_tensors(tiny_tensors(config));
+  const TempDir pack;
+  write_pack(model.path(), pack.path(), format, format);
+  Engine engine(options_for(pack.path(), kLimits, share));
+  const size_t stack = engine.spec().stacks.size() - 1;
+  const std::vector<int32_t> encoded{0}, ids{1}, offsets{0, 1}, token{5}, parents{stack == 0 ? kNoParent : 0};
+  if (stack > 0) run(engine, pass_of(0, encoded, offsets, token));
+  Batch batch = pass_of(stack, ids, offsets, token, parents);
+  const Pick pick{0, {}, 0};
+  batch.picks = {&pick, 1};
+  batch.route_ahead = route_ahead;
+  PickedToken picked;
+  std::vector<uint16_t> dispatch(moe_layers_of(engine, stack) * engine.spec().top_k());
+  std::vector<uint8_t> found(moe_layers_of(engine, stack) * engine.spec().experts());
+  BatchOutput output;
+  output.picked = {&picked, 1};
+  output.dispatch = dispatch.data();
+  output.found = found.data();
+  engine.run(batch, {}, output);
+  const emulation::Calls before = emulation::calls();
+  engine.run(batch, {}, output);
+  const emulation::Calls after = emulation::calls();
+  return {after.launches - before.launches, after.copies - before.copies, after.waits - before.waits};
+}
+
+/// The calls that `more` needs for its further layers.
+emulation::Calls difference(const std::string& fewer, const std::string& more, WeightFormat format, size_t route_ahead,
+                            double share) {
+  const emulation::Calls a = calls_of_token(fewer, format, route_ahead, share);
+  const emulation::Calls b = calls_of_token(more, format, route_ahead, share);
+  return {b.launches - a.launches, b.copies - a.copies, b.waits - a.waits};
+}
+
+std::string with_number(std::string config, const std::string& name, int number) {
+  const size_t at = config.find("\"" + name + "\":") + name.size() + 3;
+  return config.replace(at, config.find_first_of(",}", at) - at, std::to_string(number));
+}
+
+TEST_CASE("cuda engine: launches, copies and waits that a layer adds to a decoded token") {
+  for (const WeightFormat format : {kBf16Format, kF32Format}) {
+    CASE(format);
+    for (const auto& [family, launches] : std::map<std::string, size_t>{{"qwen3_moe", 18}, {"olmoe", 18}}) {
+      CASE(family);
+      const std::string config = tiny_family_config(family);
+      const std::string longer = with_number(config, "num_hidden_layers", 3);
+      const emulation::Calls calls = difference(config, longer, format, 0, 1);
+      CHECK(calls.launches == launches);
+      CHECK(calls.copies == 1);
+      CHECK(calls.waits == 1);
+      // Each layer routes for the next one.
+      const emulation::Calls ahead = difference(config, longer, format, 1, 0.7);
+      CHECK(ahead.launches == launches + 3);
+      CHECK(ahead.waits == 2);
+    }
+    // A decoder layer with experts and one without.
+    const std::string config = tiny_family_config("switch_transformers");
+    const std::string longer =
+        with_number(with_number(config, "num_decoder_layers", 4), "num_sparse_decoder_layers", 2);
+    const emulation::Calls calls = difference(config, longer, format, 0, 1);
+    CHECK(calls.launches == 29);
+    CHECK(calls.copies == 1);
+    CHECK(calls.waits == 1);
+  }
+}
+
+#endif  // SIDA_CUDA_EMULATED
 
 }  // namespace

@@ -24,38 +24,49 @@ void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, 
     norm_for_router(weights, spec, tokens, work_.outputs);
     x = work_.outputs;
   }
-  product(x, tokens, weights.router, work_.router, Epilogue::kStore);
-  if (!chosen_by_kernel(spec)) return choose_on_host(weights, spec, tokens, logits, dispatch);
-  const size_t experts = weights.router.n;
-  queue_choices(spec, experts, tokens, 0);
-  if (logits != nullptr) download(logits, work_.router, tokens * experts * sizeof(float));
+  if (!chosen_by_kernel(spec)) {
+    product(x, tokens, weights.router, work_.router, Epilogue::kStore);
+    return choose_on_host(weights, spec, tokens, logits, dispatch);
+  }
+  queue_choices(x, weights.router, spec, tokens, 0);
+  if (logits != nullptr) download(logits, work_.router, tokens * weights.router.n * sizeof(float));
   cuda_check_launches("router");
   wait();
   read_choices(spec, tokens, 0, dispatch);
 }
 
-void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
-  for (; later.size() > kMostChosen; later = later.subspan(kMostChosen)) {
-    choose_ahead(later.first(kMostChosen), tokens);
-  }
-  if (later.empty()) return;
-  // No expert of the running layer has written its outputs yet.
-  float* x = work_.outputs;
+void CudaOps::queue_ahead(std::span<const LaterLayer> later, size_t tokens) {
+  later = later.first(std::min(later.size(), kMostAhead));
   for (size_t place = 0; place < later.size(); ++place) {
     const auto& [weights, router, dispatch] = later[place];
-    norm_for_router(*weights, *router, tokens, x);
-    product(x, tokens, weights->router, work_.router, Epilogue::kStore);
-    if (chosen_by_kernel(*router)) {
-      queue_choices(*router, weights->router.n, tokens, place);
-    } else {
-      choose_on_host(*weights, *router, tokens, nullptr, *dispatch);
-    }
+    if (!chosen_by_kernel(*router)) continue;
+    // No expert of the running layer has written its outputs yet.
+    norm_for_router(*weights, *router, tokens, work_.outputs);
+    queue_choices(work_.outputs, weights->router, *router, tokens, place + 1);
   }
-  cuda_check_launches("routers of later layers");
-  wait();
+  ahead_queued_ = !later.empty();
+}
+
+void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
+  for (; later.size() > kMostAhead; later = later.subspan(kMostAhead)) {
+    choose_ahead(later.first(kMostAhead), tokens);
+  }
+  if (later.empty()) return;
+  if (!ahead_queued_) {
+    queue_ahead(later, tokens);
+    cuda_check_launches("routers of later layers");
+    wait();
+  }
+  ahead_queued_ = false;
   for (size_t place = 0; place < later.size(); ++place) {
-    const RouterSpec& router = *later[place].router;
-    if (chosen_by_kernel(router)) read_choices(router, tokens, place, *later[place].dispatch);
+    const auto& [weights, router, dispatch] = later[place];
+    if (chosen_by_kernel(*router)) {
+      read_choices(*router, tokens, place + 1, *dispatch);
+      continue;
+    }
+    norm_for_router(*weights, *router, tokens, work_.outputs);
+    product(work_.outputs, tokens, weights->router, work_.router, Epilogue::kStore);
+    choose_on_host(*weights, *router, tokens, nullptr, *dispatch);
   }
 }
 
@@ -65,11 +76,13 @@ void CudaOps::norm_for_router(const FeedForwardWeights& weights, const RouterSpe
   if (spec.input_scale) cuda::scale(y, tokens * spec_.width, *spec.input_scale, nullptr, stream());
 }
 
-void CudaOps::queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place) {
+void CudaOps::queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens,
+                            size_t place) {
   auto* alpha = reinterpret_cast<float*>(place_of_choices(place));
   auto* expert = reinterpret_cast<uint16_t*>(alpha + tokens * spec.top_k);
   const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
-  cuda::choose(work_.router, tokens, experts, top, expert, alpha, stream());
+  const cuda::Product logits{x, nullptr, 1, static_cast<uint32_t>(tokens), router, work_.router};
+  cuda::gemm(logits, Epilogue::kStore, {work_.arrived, nullptr, {}, top, expert, alpha}, stream());
 }
 
 void CudaOps::read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const {
@@ -163,17 +176,14 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
   const BlockLayout& matrices = layout.layers[layer];
   const size_t width = layout.shape.width, hidden = layout.shape.hidden;
   for (const ExpertBlock& expert : experts) device_.compute_after_fill(expert.block);
-  const auto from_normed = [&](Projection projection, Epilogue epilogue) {
-    products_.clear();
-    for (const auto& [index, block] : experts) {
-      const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
-      products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
-                           matrices.matrix(block, projection), work_.up + at * hidden});
-    }
-    cuda::gemm(products_, {width, hidden, epilogue}, stream());
-  };
-  if (gated(layout.shape.activation)) from_normed(Projection::kGate, Epilogue::kStore);
-  from_normed(Projection::kUp, activation_epilogue(layout.shape.activation));
+  products_.clear();
+  for (const auto& [index, block] : experts) {
+    const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
+    products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
+                         matrices.matrix(block, Projection::kUp), work_.up + at * hidden,
+                         matrices.matrix(block, Projection::kGate)});
+  }
+  cuda::gemm(products_, {width, hidden, activation_epilogue(layout.shape.activation)}, stream());
   for (size_t i = 0; i < experts.size(); ++i) {
     const uint32_t at = dispatch.begin[experts[i].index];
     products_[i] = {products_[i].y,
@@ -189,6 +199,11 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
 }
 
 void CudaOps::combine(const Dispatch& dispatch, size_t tokens, float* y) {
+  if (y == work_.activations.hidden) {
+    launch_held({}, nullptr);
+    held_ = HeldSum{positions_, alpha_, tokens, dispatch.k};
+    return;
+  }
   cuda::add_expert_outputs(work_.outputs, positions_, alpha_, tokens, dispatch.k, spec_.width, y, stream());
 }
 

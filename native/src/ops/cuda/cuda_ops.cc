@@ -3,14 +3,22 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
+#include "ops/cuda/heads.h"
 #include "ops/cuda/routing.h"
 #include "ops/cuda/rows.h"
 #include "ops/rotary_table.h"
 #include "spec/relative_position.h"
 
 namespace sida {
+namespace {
+
+/// Up to this many tokens what happens to their heads is one launch.
+constexpr size_t kFewTokens = 64;
+
+}  // namespace
 
 CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
                  const BatchLimits& limits)
@@ -21,7 +29,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       uploads_(work_.uploads, work_.upload_bytes, device_.compute()),
       biases_(spec.stacks.size()),
       choices_stride_(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k())),
-      chosen_(make_cuda_host_array<std::byte>(kMostChosen * choices_stride_)),
+      chosen_(make_cuda_host_array<std::byte>((kMostAhead + 1) * choices_stride_)),
       logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.logit_columns())) {
   const size_t most = cache.shape().latent ? cuda::kMaxLatentRow : cuda::kMaxHeadDim;
   for (size_t layer = 0; layer < cache.shape().layers; ++layer) {
@@ -30,6 +38,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
     throw Error("cannot_run",
                 "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " + std::to_string(most));
   }
+  cuda_check(cudaMemsetAsync(work_.arrived, 0, sizeof *work_.arrived, stream()), "cudaMemsetAsync");
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
   }
@@ -58,13 +67,17 @@ void CudaOps::upload_bias(size_t stack, const BatchLimits& limits, const float* 
 }
 
 void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) {
+  held_ = {};
+  ahead_queued_ = false;
   // A pass that ended with an error may have left kernels that read the uploads.
   wait();
   uploads_.start();
   stack_ = stack;
   tokens_ = tokens;
   tiles_.clear();
+  tile_rows_ = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
+    tile_rows_ = std::max(tile_rows_, std::min(cuda::kTileRows, static_cast<uint32_t>(sequences[i].count)));
     for (uint32_t row = 0; row < sequences[i].count; row += cuda::kTileRows) {
       tiles_.push_back({static_cast<uint32_t>(i), row});
     }
@@ -139,24 +152,44 @@ void CudaOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t
 }
 
 void CudaOps::norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) {
-  if (weights.bias == nullptr) {
-    cuda::rms_norm(x, weights.weight, epsilon, rows, width, y, stream());
-  } else {
-    cuda::layer_norm(x, weights.weight, weights.bias, epsilon, rows, width, y, stream());
+  const cuda::RowNorm norm{weights.weight, weights.bias, epsilon};
+  const Activations& a = work_.activations;
+  if (held_.index() > 0 && x == a.hidden && y == a.normed && rows == tokens_) return launch_held(norm, y);
+  cuda::norm(x, norm, rows, width, y, stream());
+}
+
+void CudaOps::launch_held(const cuda::RowNorm& norm, float* normed) {
+  uploads_.send();
+  const auto held = std::exchange(held_, {});
+  if (const auto* one = std::get_if<HeldProduct>(&held)) {
+    if (normed == nullptr) {
+      cuda::gemm({&one->product, 1}, {one->product.w.k, 0, Epilogue::kAdd}, device_.compute());
+    } else {
+      cuda::gemm(one->product, Epilogue::kAdd, {work_.arrived, normed, norm}, device_.compute());
+    }
+  } else if (const auto* sum = std::get_if<HeldSum>(&held)) {
+    cuda::add_expert_outputs(work_.outputs, sum->positions, sum->alpha, sum->tokens, sum->k, spec_.width,
+                             work_.activations.hidden, device_.compute(), norm, normed);
   }
 }
 
 void CudaOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
   const auto alike = [](const PanelMatrix& a, const PanelMatrix& b) {
-    return a.n == b.n && a.format.type == b.format.type && a.format.group == b.format.group;
+    return a.format.type == b.format.type && a.format.group == b.format.group;
   };
+  const bool adds = products.size() == 1 && products[0].y == work_.activations.hidden && epilogue == Epilogue::kAdd;
+  if (adds && rows == tokens_) {
+    launch_held({}, nullptr);
+    held_ = HeldProduct{{x, nullptr, 1, static_cast<uint32_t>(rows), products[0].w, products[0].y}};
+    return;
+  }
   for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
     const PanelMatrix& first = products[begin].w;
     products_.clear();
     for (; end < products.size() && products_.size() < cuda::kMaxProducts && alike(first, products[end].w); ++end) {
       products_.push_back({x, nullptr, 1, static_cast<uint32_t>(rows), products[end].w, products[end].y});
     }
-    cuda::gemm(products_, {first.k, first.n, epilogue}, stream());
+    cuda::gemm(products_, {first.k, 0, epilogue}, stream());
   }
 }
 
@@ -195,6 +228,17 @@ void CudaOps::write_kv(size_t layer) {
   cuda::write_values(cache_layer(layer), own(layer), work_.activations.values, stream());
 }
 
+void CudaOps::prepare_heads(const HeadsTask& task) {
+  const AttentionSpec& spec = *task.spec;
+  if (spec.clip || task.tokens > kFewTokens) return Ops::prepare_heads(task);
+  const Activations& a = work_.activations;
+  const cuda::RotaryTable rotary = task.rotated ? rotary_tables_[spec.rope] : cuda::RotaryTable{};
+  cuda::prepare_heads(cache_layer(task.cache_layer), own(task.cache_layer), tile_rows_,
+                      {a.queries, a.keys, a.values, static_cast<uint32_t>(spec.heads), spec.qk_norm,
+                       task.weights->query_norm, task.weights->key_norm, task.epsilon, rotary},
+                      stream());
+}
+
 void CudaOps::attend(const AttendTask& task) {
   const cuda::AttentionBias bias = task.biased ? biases_[stack_] : cuda::AttentionBias{nullptr, 0};
   const auto window = static_cast<uint32_t>(std::min<size_t>(task.spec->window.value_or(UINT32_MAX), UINT32_MAX));
@@ -205,8 +249,8 @@ void CudaOps::attend(const AttendTask& task) {
 
 void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) {
   const float* normed = work_.activations.normed;
-  if (gated(activation)) product(normed, tokens, weights.gate, work_.up, Epilogue::kStore);
-  product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
+  const cuda::Product up{normed, nullptr, 1, static_cast<uint32_t>(tokens), weights.up, work_.up, weights.gate};
+  cuda::gemm({&up, 1}, {weights.up.k, 0, activation_epilogue(activation)}, stream());
   PanelMatrix down = weights.down;
   if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
     product(normed, tokens, gate, work_.gates, Epilogue::kStore);
@@ -240,6 +284,7 @@ void CudaOps::states(size_t tokens, float* out) {
 }
 
 void CudaOps::finish() {
+  launch_held({}, nullptr);
   cuda_check_launches("pass");
   wait();
 }

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "device/cuda/cuda_backend.h"
@@ -44,6 +45,7 @@ class CudaOps final : public Ops {
   void scale(float* x, size_t count, const float* factor) override;
   void rotate(float* x, size_t heads, size_t head_dim, size_t rope) override;
   void write_kv(size_t cache_layer) override;
+  void prepare_heads(const HeadsTask& task) override;
   void attend(const AttendTask& task) override;
   void write_latent(const LatentSpec& spec, size_t cache_layer) override;
   void attend_latent(const LatentTask& task) override;
@@ -53,6 +55,7 @@ class CudaOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
+  void queue_ahead(std::span<const LaterLayer> later, size_t tokens) override;
   void choose_ahead(std::span<const LaterLayer> later, size_t tokens) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) override;
@@ -67,7 +70,23 @@ class CudaOps final : public Ops {
   void finish() override;
 
  private:
-  cudaStream_t stream() const { return device_.compute(); }
+  /// A launch that adds to hidden. It is held back until the next op: a norm of hidden becomes its end.
+  struct HeldProduct {
+    cuda::Product product;
+  };
+  struct HeldSum {
+    const uint32_t* positions;
+    const float* alpha;
+    size_t tokens, k;
+  };
+
+  /// For the next launch, behind everything that was held back.
+  cudaStream_t stream() {
+    launch_held({}, nullptr);
+    return device_.compute();
+  }
+  /// Unless `normed` (tokens, width) is null, it becomes the norm of hidden.
+  void launch_held(const cuda::RowNorm& norm, float* normed);
   void wait();
   void download(void* to, const void* from, size_t bytes);
   void upload_bias(size_t stack, const BatchLimits& limits, const float* weight);
@@ -89,8 +108,8 @@ class CudaOps final : public Ops {
   /// Each head's rows times its matrix.
   void head_products(const std::vector<PanelMatrix>& heads, const HeadColumns<const float>& from,
                      const HeadColumns<float>& to, uint32_t rows);
-  /// The choices of work_.router, at `place` of chosen_ once the stream is there.
-  void queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place);
+  /// Routes the rows of x; the choices are at `place` of chosen_ once the stream is there.
+  void queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, size_t place);
   void read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const;
   std::byte* place_of_choices(size_t place) const { return chosen_.get() + place * choices_stride_; }
   /// The choices of work_.router, for routers that the kernel does not know; the host needs them anyway.
@@ -103,8 +122,8 @@ class CudaOps final : public Ops {
   void run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                    const Dispatch& dispatch);
 
-  /// Layers whose choices are on their way at the same time.
-  static constexpr size_t kMostChosen = 4;
+  /// Later layers whose choices are on their way at the same time, with those of the running layer.
+  static constexpr size_t kMostAhead = 4;
 
   const ModelSpec& spec_;
   CudaBackend& device_;
@@ -120,9 +139,12 @@ class CudaOps final : public Ops {
   // State of the current pass, on the device.
   size_t stack_ = 0;
   size_t tokens_ = 0;
+  uint32_t tile_rows_ = 0;             ///< the most of a tile
   std::vector<cuda::PagedBatch> own_;  ///< by group of the cache's layers
   cuda::PagedBatch parents_;
   std::vector<cuda::RotaryTable> rotary_tables_;  ///< of each kind of rotary positions
+  std::variant<std::monostate, HeldProduct, HeldSum> held_;
+  bool ahead_queued_ = false;
   // State of the current MoE layer, on the device.
   const uint32_t* order_ = nullptr;      ///< as in Dispatch
   const uint32_t* positions_ = nullptr;  ///< (tokens, k): as add_expert_outputs() takes them

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "ops/cuda/routing.h"
+#include "ops/cuda/rows.h"
 #include "spec/epilogue.h"
 #include "weights/panels.h"
 
@@ -18,22 +20,36 @@ struct Product {
   uint32_t gather_divisor;
   uint32_t rows;
   PanelMatrix w;
-  float* y;  ///< (rows, w.n)
+  float* y;               ///< (rows, w.n)
+  PanelMatrix gate = {};  ///< (w.n, w.k): x·gate takes the place of y's old value in the epilogue; null data: none
 };
 
 /// What all products of a launch share. Strides in floats.
 struct GemmShape {
   size_t x_stride;
-  size_t y_stride;
+  size_t y_stride;  ///< 0: each product's n
   Epilogue epilogue;
+};
+
+/// What is done to the rows of a product's y, in the same launch where they are few.
+struct GemmEnd {
+  unsigned* arrived;  ///< 0; it is 0 again behind the launch
+  float* normed;      ///< (rows, w.n): the norm of y; null: the rows are logits of routers
+  RowNorm norm;
+  TopChoices top = {};
+  uint16_t* expert = nullptr;  ///< as choose() writes them
+  float* alpha = nullptr;
 };
 
 /// Most products of one launch.
 inline constexpr size_t kMaxProducts = 64;
 
-/// Starts all `products` (at most kMaxProducts, of one k, n and format) on `stream`. Sums are f32. Weights of f32 are
-/// multiplied with x in f32, those of other types on tensor cores with x split into two bf16 parts, x = high + low +
-/// O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on other products.
+/// Starts all `products` (at most kMaxProducts, of one k and format, all with a gate or none) on `stream`. Sums are
+/// f32. Weights of f32 are multiplied with x in f32, those of other types on tensor cores with x split into two bf16
+/// parts, x = high + low + O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on
+/// other products.
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);
+/// One product, whose rows of y are n floats apart, and what is done to them.
+void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStream_t stream);
 
 }  // namespace sida::cuda

@@ -19,25 +19,47 @@ struct ProductRows {
   float* y;
   uint32_t gather_divisor;
   uint32_t rows;
+  uint32_t n;
+  uint32_t y_stride;
+};
+
+/// Where the gates of a launch lie, counted from each product's weights and bias.
+struct GateOffsets {
+  ptrdiff_t weights;  ///< bytes
+  ptrdiff_t bias;     ///< bytes
 };
 
 /// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
 struct GemmArguments {
   ProductRows products[kMaxProducts];
   size_t x_stride;
-  size_t y_stride;
   size_t panel_stride;  ///< bytes
-  uint32_t count;       ///< products
-  uint32_t max_rows;    ///< of a product
+  GateOffsets gate;
+  uint32_t count;     ///< products
+  uint32_t max_rows;  ///< of a product
+  uint32_t max_n;     ///< the same
   uint32_t k;
-  uint32_t n;
+  GemmEnd end;  ///< of the only product
   Epilogue epilogue;
+  bool ends;       ///< there is an end
+  bool gated;      ///< the products have gates
   bool x_vectors;  ///< every row of x begins at a multiple of 16 bytes
   bool y_vectors;  ///< and of y
 };
 static_assert(sizeof(GemmArguments) <= 4096);
 
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+/// Slices that a block sums for an output: first all of the gate, if there is one, then all of the weights.
+__host__ __device__ constexpr uint32_t gate_slices(const GemmArguments& t) {
+  return !t.gated ? 0 : divided_up(t.k, kSliceInputs);
+}
+
+__device__ inline const ProductRows& product_of(const GemmArguments& t, uint32_t index) { return t.products[index]; }
+
+__device__ inline const float* bytes_from(const float* numbers, ptrdiff_t bytes) {
+  return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(numbers) + bytes);
+}
 
 /// choice_of() of a row that a product does not have.
 inline constexpr uint32_t kNoChoice = UINT32_MAX;
@@ -87,24 +109,31 @@ __device__ inline float with_epilogue(Epilogue epilogue, float value, float befo
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
 
-/// Stores an output element; columns from n on are padding and are not stored.
+/// Stores an output element, of x·gate `gate`; columns from n on are padding and are not stored.
 __device__ inline void store_output(const GemmArguments& t, const ProductRows& product, uint32_t row, uint32_t column,
-                                    float value) {
-  if (row >= product.rows || column >= t.n) return;
-  float* y = product.y + row * t.y_stride + column;
+                                    float value, float gate = 0.0f) {
+  if (row >= product.rows || column >= product.n) return;
+  float* y = product.y + size_t{row} * product.y_stride + column;
   if (product.bias != nullptr) value += product.bias[column];
-  *y = with_epilogue(t.epilogue, value, takes_before(t.epilogue) ? *y : 0.0f);
+  float before = 0.0f;
+  if (t.gated) {
+    before = gate;
+    if (product.bias != nullptr) before += *bytes_from(product.bias + column, t.gate.bias);
+  } else if (takes_before(t.epilogue)) {
+    before = *y;
+  }
+  *y = with_epilogue(t.epilogue, value, before);
 }
 
 /// The same for 8 neighbours, `column` a multiple of 8.
 __device__ inline void store_outputs(const GemmArguments& t, const ProductRows& product, uint32_t row, uint32_t column,
                                      const float (&values)[8]) {
-  if (!t.y_vectors || column + 8 > t.n) {
+  if (!t.y_vectors || column + 8 > product.n) {
     for (uint32_t i = 0; i < 8; ++i) store_output(t, product, row, column + i, values[i]);
     return;
   }
   if (row >= product.rows) return;
-  auto* y = reinterpret_cast<float4*>(product.y + row * t.y_stride + column);
+  auto* y = reinterpret_cast<float4*>(product.y + size_t{row} * product.y_stride + column);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float value[4];

@@ -1,5 +1,8 @@
 // f32 weights: fused multiply-adds. A warp sums one slice of a panel for 8 rows or for one, with one lane for each
 // column. The warps of a block divide the slices among them.
+#include <algorithm>
+
+#include "ops/cuda/gemm_end.cuh"
 #include "ops/cuda/gemm_kernels.h"
 
 namespace sida::cuda {
@@ -87,13 +90,13 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
 }
 
 /// Block (x, y, z): rows from kRows · x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
-/// totals.
+/// totals, and those of the gate.
 template <uint32_t kRows>
 __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
   constexpr uint32_t kSums = Form<kRows>::kSums, kInputs = Form<kRows>::kInputs;
-  const ProductRows& product = t.products[blockIdx.z];
+  const ProductRows& product = product_of(t, blockIdx.z);
   const uint32_t first_row = blockIdx.x * kRows;
-  if (first_row >= product.rows) return;
+  if (first_row >= product.rows || blockIdx.y * kPanelColumns >= product.n) return;
   const auto* panel = reinterpret_cast<const float*>(product.weights + blockIdx.y * t.panel_stride);
   const float* rows[kRows];
 #pragma unroll
@@ -102,33 +105,43 @@ __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const 
   auto* inputs = reinterpret_cast<float*>(dynamic_shared());
   float* sums = inputs + warps * kInputs;
   float* totals = sums + warps * kSums;
-  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  const uint32_t gates = gate_slices(t), slices = gates + divided_up(t.k, kSliceInputs);
   for (uint32_t first = 0; first < slices; first += warps) {
     const uint32_t count = min(warps, slices - first);
     if (warp < count) {
-      sum_slice(t, panel, rows, (first + warp) * kSliceInputs, inputs + warp * kInputs, sums + warp * kSums);
+      const bool of_gate = first + warp < gates;
+      const float* from = of_gate ? bytes_from(panel, t.gate.weights) : panel;
+      const uint32_t begin = (first + warp - (of_gate ? 0 : gates)) * kSliceInputs;
+      sum_slice(t, from, rows, begin, inputs + warp * kInputs, sums + warp * kSums);
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < kSums; i += blockDim.x) {
-      float total = first == 0 ? 0.0f : totals[i];
-      for (uint32_t s = 0; s < count; ++s) total += sums[s * kSums + i];
+      const uint32_t end_of_gate = first < gates ? min(count, gates - first) : 0;
+      float gate = first == 0 || gates == 0 ? 0.0f : totals[kSums + i];
+      for (uint32_t s = 0; s < end_of_gate; ++s) gate += sums[s * kSums + i];
+      float total = first <= gates ? 0.0f : totals[i];
+      for (uint32_t s = end_of_gate; s < count; ++s) total += sums[s * kSums + i];
       if (first + count < slices) {
         totals[i] = total;
+        if (gates > 0) totals[kSums + i] = gate;
       } else {
-        store_output(t, product, first_row + i / kPanelColumns, blockIdx.y * kPanelColumns + i % kPanelColumns, total);
+        const uint32_t column = blockIdx.y * kPanelColumns + i % kPanelColumns;
+        store_output(t, product, first_row + i / kPanelColumns, column, total, gate);
       }
     }
     __syncthreads();
   }
+  run_end(t);
 }
 
 template <uint32_t kRows>
 void start(const GemmArguments& t, cudaStream_t stream) {
   using Form = Form<kRows>;
-  const uint32_t warps = min(divided_up(t.k, kSliceInputs), Form::kMaxWarps);
-  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
+  const uint32_t gates = gate_slices(t), warps = min(gates + divided_up(t.k, kSliceInputs), Form::kMaxWarps);
+  const size_t floats = warps * (Form::kInputs + Form::kSums) + (gates > 0 ? 2 : 1) * Form::kSums;
+  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.max_n, kPanelColumns), t.count},
                           warps * kWarp,
-                          (warps * (Form::kInputs + Form::kSums) + Form::kSums) * sizeof(float)};
+                          std::max(floats * sizeof(float), end_bytes(t, warps))};
   launch(f32_rows<kRows>, shape, stream, t);
 }
 

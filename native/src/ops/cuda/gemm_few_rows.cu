@@ -1,6 +1,9 @@
 // Few rows: the time is that of reading the weights. A warp loads all bytes of a slice before it multiplies the first
 // of them, so that a few warps saturate a multiprocessor's share of the bandwidth. The warps of one block divide the
 // slices of a panel among them, so that only results are written to memory.
+#include <algorithm>
+
+#include "ops/cuda/gemm_end.cuh"
 #include "ops/cuda/gemm_kernels.h"
 #include "ops/cuda/slice_sums.cuh"
 
@@ -173,15 +176,21 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
   }
 }
 
+/// The scale of this thread's column in panel `p` of int8 codes.
+__device__ float column_scale(const GemmArguments& t, const std::byte* panel, uint32_t p) {
+  const std::byte* scales = panel + p * t.panel_stride + code_bytes(t.k, WeightType::kInt8);
+  return reinterpret_cast<const float*>(scales)[threadIdx.x % kPanelColumns];
+}
+
 /// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
-/// sums of `waiting` slices, then the totals.
+/// sums of `waiting` slices, then the totals, and those of the gate.
 template <class Weights, int kPanels, int kRowTiles>
 __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
-  const ProductRows& product = t.products[blockIdx.z];
+  const ProductRows& product = product_of(t, blockIdx.z);
   const uint32_t first_row = blockIdx.x * kRowTiles * kTileRowsOfMma, first_panel = blockIdx.y * kPanels;
-  if (first_row >= product.rows) return;
-  const uint32_t panels = min(uint32_t{kPanels}, divided_up(t.n, kPanelColumns) - first_panel);
+  if (first_row >= product.rows || first_panel * kPanelColumns >= product.n) return;
+  const uint32_t panels = min(uint32_t{kPanels}, divided_up(product.n, kPanelColumns) - first_panel);
   const std::byte* panel = product.weights + first_panel * t.panel_stride;
   uint32_t choices[kRowTiles];
 #pragma unroll
@@ -194,56 +203,69 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments
   float scales[kPanels];
 #pragma unroll
   for (uint32_t p = 0; p < kPanels; ++p) {
-    if constexpr (Weights::kType == WeightType::kInt8) {
-      const std::byte* at = panel + min(p, panels - 1) * t.panel_stride + code_bytes(t.k, WeightType::kInt8);
-      scales[p] = reinterpret_cast<const float*>(at)[threadIdx.x % kPanelColumns];
-    }
+    if constexpr (Weights::kType == WeightType::kInt8) scales[p] = column_scale(t, panel, min(p, panels - 1));
   }
   auto* sums = reinterpret_cast<float*>(dynamic_shared());
   float* totals = sums + waiting * kSums;
-  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  const uint32_t gates = gate_slices(t), slices = gates + divided_up(t.k, kSliceInputs);
   for (uint32_t first = 0; first < slices; first += waiting) {
     const uint32_t count = min(waiting, slices - first);
     for (uint32_t s = threadIdx.x / kWarp; s < count; s += blockDim.x / kWarp) {
-      const uint32_t begin = (first + s) * kSliceInputs;
+      const bool of_gate = first + s < gates;
+      const std::byte* from = of_gate ? panel + t.gate.weights : panel;
+      const uint32_t begin = (first + s - (of_gate ? 0 : gates)) * kSliceInputs;
       float* out = sums + s * kSums;
       if (t.x_vectors && begin + kSliceInputs <= t.k) {
-        sum_slice<Weights, kPanels, kRowTiles, true>(t, product, panel, panels, choices, begin, out);
+        sum_slice<Weights, kPanels, kRowTiles, true>(t, product, from, panels, choices, begin, out);
       } else {
-        sum_slice<Weights, kPanels, kRowTiles, false>(t, product, panel, panels, choices, begin, out);
+        sum_slice<Weights, kPanels, kRowTiles, false>(t, product, from, panels, choices, begin, out);
       }
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < kSums; i += blockDim.x) {
-      float total = first == 0 ? 0.0f : totals[i];
+      const uint32_t end_of_gate = first < gates ? min(count, gates - first) : 0;
+      float gate = first == 0 || gates == 0 ? 0.0f : totals[kSums + i];
+      for (uint32_t s = 0; s < end_of_gate; ++s) gate += sums[s * kSums + i];
+      float total = first <= gates ? 0.0f : totals[i];
 #pragma unroll 8
-      for (uint32_t s = 0; s < count; ++s) total += sums[s * kSums + i];
+      for (uint32_t s = end_of_gate; s < count; ++s) total += sums[s * kSums + i];
       if (first + count < slices) {
         totals[i] = total;
+        if (gates > 0) totals[kSums + i] = gate;
         continue;
       }
       const uint32_t p = i / (kRowTiles * kSumsPerTile), column = i % kPanelColumns;
       const uint32_t row = first_row + i / kPanelColumns % (kRowTiles * kTileRowsOfMma);
       if (p >= panels) break;
-      if constexpr (Weights::kType == WeightType::kInt8)
+      if constexpr (Weights::kType == WeightType::kInt8) {
         total *= kPanels == 1 || p == 0 ? scales[0] : scales[kPanels - 1];
-      store_output(t, product, row, (first_panel + p) * kPanelColumns + column, total);
+        if (gates > 0) gate *= column_scale(t, panel + t.gate.weights, p);
+      }
+      store_output(t, product, row, (first_panel + p) * kPanelColumns + column, total, gate);
     }
     __syncthreads();
   }
+  run_end(t);
 }
 
 template <class Weights, int kPanels, int kRowTiles>
 void start(const GemmArguments& t, cudaStream_t stream) {
-  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  const uint32_t gates = gate_slices(t), slices = gates + divided_up(t.k, kSliceInputs);
   const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
-  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma), divided_up(t.n, kPanels * kPanelColumns),
+  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma), divided_up(t.max_n, kPanels * kPanelColumns),
                   t.count);
   const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
   // The fewest turns possible, then the fewest warps that need no more turns.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
-  const LaunchShape shape{grid, warps * kWarp, (waiting + 1) * kPanels * kRowTiles * kSumsPerTile * sizeof(float)};
+  const size_t floats = (waiting + (gates > 0 ? 2 : 1)) * kPanels * kRowTiles * kSumsPerTile;
+  const LaunchShape shape{grid, warps * kWarp, std::max(floats * sizeof(float), end_bytes(t, warps))};
   launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
+}
+
+size_t two_panel_blocks(const GemmArguments& t) {
+  size_t blocks = 0;
+  for (uint32_t i = 0; i < t.count; ++i) blocks += divided_up(t.products[i].n, 2 * kPanelColumns);
+  return blocks;
 }
 
 template <class Weights>
@@ -252,7 +274,7 @@ void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
   if constexpr ((Weights::kLoads == 1 && !in_planes(Weights::kType)) || Weights::kType == WeightType::kInt8) {
     // Two panels share the split of x, and have as many bytes in flight as one bf16 panel. The sums of groups beside
     // words of more loads would not fit into the registers.
-    if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks) return start<Weights, 2, 1>(t, stream);
+    if (two_panel_blocks(t) >= kManyBlocks) return start<Weights, 2, 1>(t, stream);
   }
   start<Weights, 1, 1>(t, stream);
 }

@@ -44,6 +44,8 @@ constexpr ErrorName kErrors[] = {
 
 constexpr int kVersion = 13000;
 
+constinit std::atomic<uint64_t> counts[3];
+
 cudaError_t check(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
 
 }  // namespace
@@ -73,6 +75,10 @@ std::string last_failure() {
   const std::lock_guard lock(errors().mutex);
   return errors().failure;
 }
+
+void count(Counted call) { counts[static_cast<size_t>(call)].fetch_add(1, std::memory_order_relaxed); }
+
+Calls calls() { return {counts[0].load(), counts[1].load(), counts[2].load()}; }
 
 void reset() {
   wait_for_all_streams();

@@ -68,6 +68,7 @@ void launch(KernelCall kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaS
   static_cast<void>(call([&] {
     const GridShape shape{grid, block, shared_bytes};
     if (const cudaError_t error = check(kernel, shape); error != cudaSuccess) return error;
+    count(Counted::kLaunch);
     if (fault_file_found()) {
       return push_device_work(stream, [] { end_device(cudaErrorIllegalAddress, "a fault file"); });
     }

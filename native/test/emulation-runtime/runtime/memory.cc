@@ -81,6 +81,7 @@ cudaError_t queue_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   const bool fits = (source == Place::kDevice) == (kind != cudaMemcpyHostToDevice) &&
                     (target == Place::kDevice) == (kind != cudaMemcpyDeviceToHost);
   if (from == nullptr || to == nullptr || !fits) return cudaErrorInvalidValue;
+  count(Counted::kCopy);
   if (source == Place::kPageable) {
     const auto* first = static_cast<const std::byte*>(from);
     auto staged = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
@@ -140,6 +141,7 @@ cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t
   return call([&] {
     if (bytes == 0) return cudaSuccess;
     if (place_of(address, bytes) != Place::kDevice) return cudaErrorInvalidValue;
+    count(Counted::kCopy);
     return push_device_work(stream, [=] { std::memset(address, value, bytes); });
   });
 }

@@ -29,6 +29,10 @@ cudaError_t call(Body&& body, On on = On::kLivingDevice) {
   return keep(sticky_error() != cudaSuccess ? sticky_error() : error);
 }
 
+enum class Counted { kLaunch, kCopy, kWait };
+/// Adds one to calls().
+void count(Counted call);
+
 /// Of the device.
 inline constexpr size_t kTotalMemory = size_t{4} << 30;
 

@@ -173,6 +173,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return call([&] {
+    count(Counted::kWait);
     std::shared_ptr<Marker> marker;
     const cudaError_t error = with_stream(handle, [&](CUstream_st& stream) { marker = stream.mark(); });
     if (error == cudaSuccess) marker->wait();
@@ -182,6 +183,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaDeviceSynchronize() {
   return call([] {
+    count(Counted::kWait);
     wait_for_all_streams();
     return cudaSuccess;
   });
@@ -242,6 +244,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return call([&] {
+    count(Counted::kWait);
     if (const auto marker = event->last_record()) marker->wait();
     return cudaSuccess;
   });
