@@ -1,83 +1,63 @@
-// Everything that is measured on a GPU, in one command that fits ten minutes, the most valuable first: limits of the
-// machine and kernels beside them by the native benches, then `sida bench --device cuda`.
+// Everything that is measured on a GPU, in one command that fits ten minutes, the most valuable first: the machine's
+// limits, the SiDA paper's rows by `sida bench --device cuda`, peers and decoders by their scripts, then kernels.
+// cuda-steps.json has the order, and of each step the most of the time that it may take.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { BENCH_FILE } from '../dist/report/bench-file.js';
 import { gpuIdentity, readGpu } from '../dist/runs/gpu.js';
 import { buildNativeBench, runNativeBench } from '../dist/support/native-bench.js';
-import { LABORATORY } from '../dist/support/paths.js';
+import { LABORATORY, REPOSITORY, SCRIPTS } from '../dist/support/paths.js';
+import { run } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { optionsOf } from '../dist/support/script.js';
 
 const HELP = `npm run bench:cuda -- [options]
   --minutes N      hard limit, builds and packing included, default 10
   --prepare        build the native benches, write packs and train predictors, measure nothing; at most 120 minutes
-  --only PATTERN…  measurements of \`sida bench --device cuda --list\`; repeatable
+  --steps LIST     of cuda-steps.json, such as systems,decode-olmoe-7b
+  --only PATTERN…  measurements of \`sida bench --device cuda --list\`, of the step systems; repeatable
   --sentences N    inputs of a measurement, in place of 192 / 128 / 64 for SST-2 / MRPC / MultiRC
   --data DIR       holds sst2/, mrpc/, multirc/; SST-2's validation set is bundled, the others are left out without
-  --work build/bench-cuda  packs, traces and predictors, up to 52 GB
+  --work build/bench-cuda  packs, traces and predictors, up to 90 GB
   --out bench/results/cuda
-  --skip-native    neither machine limits nor kernels
-A run that ended continues where it stopped when it is started again. Needs cmake, nvcc and
-a driver. Ends with 2 where there is no GPU.`;
+A run that ended continues where it stopped when it is started again. Needs cmake, nvcc and a driver; for transformers
+Python with torch for CUDA and accelerate (SIDA_PEERS_PYTHON), for llama.cpp SIDA_LLAMA_BENCH, its llama-bench, and
+SIDA_LLAMA_GGUF, a MoE model. Ends with 2 where there is no GPU.`;
 
 const values = optionsOf(HELP);
 const begun = performance.now();
 const minutes = values.minutes ?? (values.prepare ? 120 : 10);
-const secondsLeft = () => Math.max(0, minutes * 60 - (performance.now() - begun) / 1000);
+const secondsLeft = () => Math.max(1, minutes * 60 - (performance.now() - begun) / 1000);
 const file = join(values.out, 'cuda.json');
+const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : null);
+/** The words of a command. $WORK stands for the folder of packs, $NAME for a variable of the environment. */
+const filled = (text) =>
+  text.replace(/\$(\w+)/g, (name, key) => (key === 'WORK' ? values.work : (process.env[key] ?? name)));
 
-async function gpuOrEnd() {
-  try {
-    return await readGpu();
-  } catch (error) {
-    console.error(`NOTHING WAS MEASURED: ${error.message}`);
-    return process.exit(2);
+/** Runs a step for at most `seconds`; returns null where it only prepared. */
+async function resultOf({ bench, make, made, program, run: args }, { emulated }, seconds) {
+  const words = filled(args).split(' ');
+  if (bench !== undefined) {
+    const path = buildNativeBench(bench, { cuda: emulated ? undefined : 'ON', seconds: secondsLeft() });
+    return values.prepare ? null : runNativeBench(path, words, { seconds }).at(-1);
   }
+  const own = { signal: AbortSignal.timeout(1000 * seconds), showErrors: true };
+  const script = (text, ...more) => run(process.execPath, [...`${SCRIPTS}${filled(text)}`.split(' '), ...more], own);
+  if (made !== undefined && !existsSync(filled(made))) await script(make);
+  if (values.prepare) return null;
+  if (program !== undefined) return JSON.parse(await run(filled(program), words, own));
+  const result = join(values.work, 'step');
+  writeFileSync(`${result}.json`, 'null');
+  await script(args, '--save', relative(`${REPOSITORY}bench/results`, result));
+  const measured = readJson(`${result}.json`);
+  if (measured === null) throw new Error('a program is missing; its message is above');
+  return measured;
 }
 
-function save(report) {
-  mkdirSync(values.out, { recursive: true });
-  writeFileSync(`${file}.tmp`, `${JSON.stringify(report)}\n`);
-  renameSync(`${file}.tmp`, file);
-}
-
-/** By name of the report's part: the bench, and the most of the time that it may take. */
-const NATIVE = {
-  limits: ['cuda_limits_bench', 0.05],
-  gemm: ['cuda_gemm_bench', 0.15],
-  rows: ['cuda_rows_bench', 0.1],
-};
-
-function measureNative(report) {
-  for (const [part, [name, share]] of Object.entries(NATIVE)) {
-    if (report[part] !== null) continue;
-    try {
-      console.error(`${name}, ${secondsLeft().toFixed(0)} s left in all`);
-      const cuda = report.gpu.emulated ? undefined : 'ON';
-      const path = buildNativeBench(name, { cuda, seconds: secondsLeft() });
-      if (values.prepare) continue;
-      // Several times what any cache holds. Emulated kernels take a millionth of the speed.
-      const size = name === 'cuda_gemm_bench' ? 256 : 1024;
-      const real = ['--rounds', 12, '--megabytes', size];
-      const args = report.gpu.emulated ? ['--rounds', 1, '--megabytes', 8, '--only', 'int8'] : real;
-      const seconds = Math.max(1, Math.min(secondsLeft(), share * minutes * 60));
-      report[part] = runNativeBench(path, [...args, ...(part === 'limits' ? [] : ['--json'])], {
-        seconds,
-      }).at(-1);
-    } catch (error) {
-      // Without it the measurements are still worth their time.
-      report.skipped.push({ what: name, why: error.message.trim() });
-      console.error(`LEFT OUT: ${name}: ${error.message}`);
-    }
-    save(report);
-  }
-}
-
-function benchMeasurements() {
+function measureSystems(seconds) {
   const args = [LABORATORY, '--device', 'cuda', '--keep'];
-  args.push('--minutes', String(secondsLeft() / 60), '--out', values.out, '--work', values.work);
+  args.push('--minutes', String(seconds / 60), '--out', values.out, '--work', values.work);
   for (const flag of ['data', 'sentences']) if (values[flag]) args.push(`--${flag}`, values[flag]);
   for (const pattern of values.only) args.push('--only', pattern);
   if (values.prepare) args.push('--prepare');
@@ -87,19 +67,37 @@ function benchMeasurements() {
   return new Promise((ended) => child.on('close', (code) => ended(code ?? 1)));
 }
 
-const gpu = await gpuOrEnd();
+const gpu = await readGpu().catch(({ message }) => {
+  console.error(`NOTHING WAS MEASURED: ${message}`);
+  process.exit(2);
+});
 if (gpu.emulated) console.error('The GPU is EMULATED on the CPU: every figure below means nothing.');
+for (const folder of [values.work, values.out]) mkdirSync(folder, { recursive: true });
 const { command, commit, machine, node } = scriptProvenance();
-const about = { format: 'sida-cuda-bench', version: 1, command, commit, machine, node, gpu };
-const earlier = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
-const same = earlier && gpuIdentity(earlier.gpu) === gpuIdentity(gpu) && earlier.commit === commit;
-const kept = same && { limits: earlier.limits, gemm: earlier.gemm, rows: earlier.rows };
-const report = { ...about, limits: null, gemm: null, rows: null, skipped: [], measurements: null, ...kept };
-if (!values['skip-native']) measureNative(report);
-process.exitCode = await benchMeasurements();
-const measured = join(values.out, BENCH_FILE);
-if (!values.prepare && existsSync(measured)) {
-  report.measurements = JSON.parse(readFileSync(measured, 'utf8'));
-  save(report);
-  console.log(file);
+const earlier = readJson(file);
+const kept = earlier && gpuIdentity(earlier.gpu) === gpuIdentity(gpu) && earlier.commit === commit ? earlier : {};
+const report = { ...kept, format: 'sida-cuda-bench', version: 1, command, commit, machine, node, gpu, skipped: [] };
+const all = readJson(new URL('cuda-steps.json', import.meta.url))[gpu.emulated ? 'emulated' : 'gpu'];
+const wanted = ({ name }) => values.steps === undefined || values.steps.split(',').includes(name);
+let left = all.filter((step) => wanted(step) && !report[step.name]);
+while (left.length > 0) {
+  const [step, ...later] = left;
+  left = later;
+  // The systems have all the time that the steps after them may not take.
+  const share = step.name === 'systems' ? 1 - later.reduce((sum, each) => sum + each.share, 0) : step.share;
+  const seconds = values.prepare ? secondsLeft() : Math.min(secondsLeft(), share * minutes * 60);
+  console.error(`${step.name}: ${seconds.toFixed(0)} s at most, ${secondsLeft().toFixed(0)} s left in all`);
+  try {
+    if (step.name === 'systems') process.exitCode = await measureSystems(seconds);
+    else report[step.name] = await resultOf(step, gpu, seconds);
+  } catch ({ message }) {
+    // The other measurements are still worth their time.
+    report.skipped.push({ what: step.name, why: message.trim() });
+    console.error(`LEFT OUT: ${step.name}: ${message}`);
+  }
+  report.measurements = readJson(join(values.out, BENCH_FILE));
+  if (values.prepare) continue;
+  writeFileSync(`${file}.tmp`, `${JSON.stringify(report)}\n`);
+  renameSync(`${file}.tmp`, file);
 }
+console.log(file);

@@ -14,12 +14,12 @@ import { ServeProcess } from '../dist/support/serve-process.js';
 import { sst2Texts } from '../dist/support/sst2.js';
 
 const HELP = `node bench/scripts/pass-parts.mjs [--experts 8,64,128,256] [--budget 20%] [--dtype int4] [--sentences 48]
-  [--layers 12] [--decoder-layers 12] [--d-ff 3072] [--dir DIR] [--quick]
+  [--layers 12] [--decoder-layers 12] [--d-ff 3072] [--dir DIR] [--device cpu] [--save pass-parts] [--quick]
 Checkpoint (bf16: 54 GB of 256 experts) and pack of one shape are on the disk at a time; --dir says where. The result is
 bench/results/pass-parts.json.`;
 
 const options = optionsOf(HELP);
-const { budget, dtype, layers, 'decoder-layers': decoderLayers, 'd-ff': dFf } = options;
+const { device, budget, dtype, layers, 'decoder-layers': decoderLayers, 'd-ff': dFf } = options;
 const dir = options.dir ?? scratchDirectory();
 const TEMPLATE = 'sst2 sentence: {text}';
 const sentences = sst2Texts(options.sentences);
@@ -45,7 +45,7 @@ async function prepare(experts, at) {
 
 /** Every sentence once, one at a time, by a server that records. */
 async function serve(flags) {
-  const usual = words`--max-batch-tokens 256 --batch-wait-ms 0 --log-level error`;
+  const usual = words`--max-batch-tokens 256 --batch-wait-ms 0 --log-level error --device ${device}`;
   const server = await ServeProcess.start([...flags, ...usual]);
   try {
     for (const input of sentences) {
@@ -93,4 +93,4 @@ const result = {
   control: 'resident: the same shape with every expert in memory',
   runs,
 };
-writeResult('pass-parts', result, options.quick);
+writeResult(options.save, result, options.quick);

@@ -19,14 +19,15 @@ const HELP = `node bench/scripts/rest-overhead.mjs [options]
   --rounds 10            one client, many clients and the bare engine in turn
   --batch-wait 2         --batch-wait-ms of the server; a list makes a comparison each
   --threads N
+  --device cpu --save rest-overhead
   --quick (--requests 100 --rounds 1)  the result goes to build/
 Engine time is what the server itself reports of the same request (x-inference-time: from the moment the inference
 thread takes the batch up to its last native pass). The bare engine is the native engine in a loop over the same token
 ids, at one sentence a batch and at the mean batch that the server made for many clients.
-The result is bench/results/rest-overhead.json, with AMX rest-overhead-amx.json.`;
+The result is bench/results/rest-overhead.json, with AMX rest-overhead-amx.json; --save names another.`;
 
 const options = optionsOf(HELP);
-const { quick, requests, rounds, clients } = options;
+const { quick, requests, rounds, clients, device } = options;
 const threads = options.threads ?? availableParallelism();
 const many = 4 * requests;
 const BUDGET = '100%';
@@ -73,12 +74,13 @@ async function measure(pack, batchWait) {
     model: pack,
     memoryBudget: BUDGET,
     predictor: 'none',
+    device,
     threads: String(threads),
   });
   const given = JSON.stringify({ config, pack });
   const bare = new LineProcess('the bare engine', 'node', [`${SCRIPTS}rest/bare-engine.mjs`, given]);
   const client = new LineProcess('the clients', 'node', [`${SCRIPTS}rest/clients.mjs`]);
-  const flags = words`--model ${pack} --memory-budget ${BUDGET} --predictor none --threads ${threads}`;
+  const flags = words`--model ${pack} --memory-budget ${BUDGET} --predictor none --threads ${threads} --device ${device}`;
   const server = await ServeProcess.start([...flags, '--batch-wait-ms', batchWait]);
   try {
     const parts = { one: [], many: [], bareOne: [], bareMany: [] };
@@ -115,5 +117,5 @@ const about = {
 const runs = [];
 for (const batchWait of String(options['batch-wait']).split(',')) {
   runs.push(await measure(pack, batchWait));
-  writeResult(nameOfSpeed('rest-overhead', about.isa), { ...about, runs }, quick);
+  writeResult(device === 'cuda' ? options.save : nameOfSpeed(options.save, about.isa), { ...about, runs }, quick);
 }

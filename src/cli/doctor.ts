@@ -7,7 +7,7 @@ import { resolveOptions } from '../config/resolve.js';
 import { measureDiskRate } from '../machine/disk-rate.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
-import type { NativeAddon } from '../native/addon-types.js';
+import type { CudaState, NativeAddon } from '../native/addon-types.js';
 import { redisAddress } from '../queue/redis/redis-address.js';
 import { producerClient } from '../queue/redis/redis-client.js';
 import { RedisRefused, redisSettings } from '../queue/redis/redis-settings.js';
@@ -20,6 +20,7 @@ import { addFlags, givenFlags } from './flags.js';
 import { PLAN_OPTIONS } from './plan.js';
 
 const SLOW_DISK = 200e6;
+const LINK_SECONDS = 0.2;
 const LITTLE_MEMORY = 1 << 30;
 const REDIS_MS = 3_000;
 
@@ -34,9 +35,9 @@ export function doctorCommand(): Command {
     .action(async (model: string | undefined, values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
       const { packDir, redis } = resolveOptions(['packDir', 'redis'], sources);
-      const { checks, diskRate } = await checkMachine(packDir, redis);
+      const { checks, diskRate, gpu } = await checkMachine(packDir, redis);
       if (model !== undefined) checks.push(...(await checkModel(model, sources, diskRate)));
-      if (values.json === true) printJson({ checks });
+      if (values.json === true) printJson({ checks, ...(gpu && { gpu }) });
       else printLines(...describe(checks));
       if (checks.some(({ result }) => result === 'fail')) process.exitCode = EXIT.failure;
     });
@@ -59,18 +60,19 @@ function describe(checks: Check[]): string[] {
 async function checkMachine(
   packDir: string,
   redis?: string,
-): Promise<{ checks: Check[]; diskRate?: number }> {
+): Promise<{ checks: Check[]; diskRate?: number; gpu: CudaState['device'] }> {
   const { addon, check } = checkAddon();
+  const cuda = addon?.cuda(LINK_SECONDS);
   const disk = addon && (await checkDisk(packDir));
   const checks = [
     checkNode(),
     check,
-    ...(addon === undefined ? [] : [checkCpu(addon), checkCuda(addon)]),
+    ...(addon && cuda ? [checkCpu(addon), ...checkCuda(cuda)] : []),
     checkMemory(),
     ...(disk === undefined ? [] : [disk.check]),
     await checkRedis(redis),
   ];
-  return { checks, ...(disk?.rate !== undefined && { diskRate: disk.rate }) };
+  return { checks, gpu: cuda?.device, ...(disk?.rate !== undefined && { diskRate: disk.rate }) };
 }
 
 function checkNode(): Check {
@@ -113,17 +115,34 @@ function checkCpu(addon: NativeAddon): Check {
   return { ...check, result: 'warn', hint: 'Without AVX2 and FMA answers are the same, and slow' };
 }
 
-function checkCuda(addon: NativeAddon): Check {
-  const { compiled, emulated, device, message } = addon.cuda();
+function checkCuda({ compiled, emulated, device, message }: CudaState): Check[] {
   if (device === undefined) {
     const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (only --device cuda needs it)`;
-    return { name: 'CUDA', result: '–', found };
+    return [{ name: 'CUDA', result: '–', found }];
   }
-  const { name, capability, totalBytes, freeBytes } = device;
-  const found = `${name}, compute capability ${capability}, ${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
-  if (!emulated) return { name: 'CUDA', result: 'ok', found };
-  const hint = "The addon emulates the GPU on the CPU: answers are a GPU's, the speed is not";
-  return { name: 'CUDA', result: 'warn', found: `emulated: ${found}`, hint };
+  const { name, capability, driver, totalBytes, freeBytes, contextBytes, contextMeasured, copyRate } = device;
+  const found = `${name}, compute capability ${capability}, driver ${driver || 'unknown'}`;
+  const gpu: Check = emulated
+    ? {
+        name: 'CUDA',
+        result: 'warn',
+        found: `emulated: ${found}`,
+        hint: "The addon emulates the GPU on the CPU: answers are a GPU's, the speed is not",
+      }
+    : { name: 'CUDA', result: 'ok', found };
+  const memory: Check = {
+    name: 'GPU memory',
+    result: 'ok',
+    found: `${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free; the context of a process takes ${formatBytes(contextBytes)}`,
+  };
+  const link: Check = {
+    name: 'GPU link',
+    result: 'ok',
+    found: `${((copyRate ?? 0) / 1e9).toPrecision(3)} GB/s from page-locked memory`,
+  };
+  if (contextMeasured) return [gpu, memory, link];
+  const hint = `That is the usual size. libnvidia-ml.so.1 tells the real one; it comes with the driver (in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility)`;
+  return [gpu, { ...memory, result: 'warn', hint }, link];
 }
 
 function checkMemory(): Check {

@@ -20,6 +20,7 @@ import { batchLimits } from '../inference/open-engine.js';
 import { type Sizes, sizesOf } from '../inference/sizes.js';
 import { estimateSpeed, type MachineRates, type SpeedEstimate } from '../inference/speed-estimate.js';
 import { measureDiskRate } from '../machine/disk-rate.js';
+import { loadAddon } from '../native/addon.js';
 import type {
   BatchLimits,
   MemoryPlan,
@@ -239,6 +240,7 @@ function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions
   const tokenSlots = plan.tokenDemand / plan.slot;
   return tableLines('lrrl', [
     ['', 'size', 'bytes', ''],
+    ...(plan.driver > 0 ? [row('GPU driver', plan.driver, contextNote())] : []),
     row('dense weights', plan.dense, formatName(formats.dense)),
     row('routers', plan.routers),
     row('KV cache', plan.kvCache, `${sizes.kvTokens} tokens, ${kv}`),
@@ -256,6 +258,14 @@ function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions
     row('smallest', plan.smallest, 'everything but the experts, and one slot'),
     row('resident', plan.resident, 'every expert in a slot'),
   ]);
+}
+
+function contextNote(): string {
+  const { device } = loadAddon().cuda();
+  const size = device && formatBytes(device.contextBytes);
+  return device?.contextMeasured
+    ? `a context of ${size}, measured`
+    : 'a context of the usual size; none was measured';
 }
 
 /** Neighbouring layers with as many experts of the same size. */

@@ -41,9 +41,10 @@ function size(text: string): number {
 
 /** Returns `bytes`. Throws budget_too_small when they are below the smallest budget that works. */
 export function checkBudget(bytes: number, plan: MemoryPlan): number {
-  const { smallest, dense, routers, kvCache, workspace, slot } = plan;
+  const { smallest, driver, dense, routers, kvCache, workspace, slot } = plan;
   if (bytes >= smallest) return bytes;
   const parts = [
+    ...(driver > 0 ? [`${formatBytes(driver)} of the GPU's driver`] : []),
     `${formatBytes(dense + routers)} of dense weights and routers`,
     `${formatBytes(kvCache)} of KV cache`,
     `${formatBytes(workspace)} of workspace`,

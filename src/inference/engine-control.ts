@@ -81,6 +81,7 @@ export function memorySplit(engine: Engine, { pages: cachedPages, states }: Cach
     for (const each of own) if (each === RESIDENT) resident += blockBytes * pages;
   });
   return {
+    driver: plan.driver,
     dense: plan.dense + plan.routers,
     workspace: plan.workspace,
     kv: { used: bytes(({ pages }) => pages) - free - cached, cached, free },

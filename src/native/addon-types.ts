@@ -63,7 +63,21 @@ export interface CudaState {
   /** Why there is no device. Empty when there is one. */
   message: string;
   /** The first device. Absent when there is none. */
-  device?: { name: string; capability: string; totalBytes: number; freeBytes: number };
+  device?: {
+    name: string;
+    capability: string;
+    /** Version. Empty where NVML does not tell it. */
+    driver: string;
+    totalBytes: number;
+    /** With what this process's context takes. */
+    freeBytes: number;
+    /** Of the process's context, with the kernels. */
+    contextBytes: number;
+    /** Whether the driver told it. Otherwise it is the usual size. */
+    contextMeasured: boolean;
+    /** Bytes per second of copies from page-locked memory. Absent where it was not measured. */
+    copyRate?: number;
+  };
 }
 
 export interface NativeAddon {
@@ -79,7 +93,8 @@ export interface NativeAddon {
   noExpert: number;
   profile: Recorder;
   cpuFeatures(): CpuFeatures;
-  cuda(): CudaState;
+  /** Makes a context on the GPU, for as long as the process lives. Measures copies for `copySeconds`, by default 0. */
+  cuda(copySeconds?: number): CudaState;
   /**
    * Opens a checkpoint directory or a GGUF file, and checks every header and every tensor's name and shape. Throws
    * checkpoint_invalid.

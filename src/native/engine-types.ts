@@ -41,6 +41,8 @@ export type DeviceName = (typeof DEVICES)[number];
 
 /** How the bytes of the device are used. All figures are bytes, except `experts`. */
 export interface MemoryPlan {
+  /** What the driver of a GPU takes: the process's context, page tables of page-locked memory, and unfilled pages. */
+  driver: number;
   dense: number;
   /** 0 when the routers are not on the device. */
   routers: number;
@@ -56,7 +58,7 @@ export interface MemoryPlan {
   layerExperts: number[];
   /** Number of experts in all layers of the model. */
   experts: number;
-  /** dense + routers + kvCache + workspace. */
+  /** driver + dense + routers + kvCache + workspace. */
   fixed: number;
   /** fixed + one slot. */
   smallest: number;

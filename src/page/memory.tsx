@@ -50,8 +50,8 @@ export function Memory() {
 /** Steps of the slider between the smallest budget and that for all experts. */
 const TICKS = 200;
 
-const fixedOf = ({ dense_bytes, workspace_bytes, kv }: Used) =>
-  dense_bytes + workspace_bytes + kv.used_bytes + kv.cached_bytes + kv.free_bytes;
+const fixedOf = ({ driver_bytes, dense_bytes, workspace_bytes, kv }: Used) =>
+  driver_bytes + dense_bytes + workspace_bytes + kv.used_bytes + kv.cached_bytes + kv.free_bytes;
 
 function Budget({ used }: { used: Used }) {
   const wanted = useSignal<number | undefined>(undefined);
@@ -163,6 +163,7 @@ function priceText(used: Used, fixed: number, shown: number): string {
 }
 
 const PARTS = [
+  ['driver', 'GPU driver', ({ driver_bytes }: Used) => driver_bytes],
   ['dense', 'dense weights', ({ dense_bytes }: Used) => dense_bytes],
   ['kv', 'KV cache, in use', ({ kv }: Used) => kv.used_bytes],
   ['kv-cached', 'KV cache, prefixes', ({ kv }: Used) => kv.cached_bytes],

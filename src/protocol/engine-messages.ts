@@ -186,6 +186,8 @@ export interface CachedPages {
  * may take `slots`.
  */
 export interface MemorySplit {
+  /** What the driver of a GPU takes. */
+  driver: number;
   /** Weights outside of experts, routers among them. */
   dense: number;
   workspace: number;

@@ -26,13 +26,14 @@ const HELP = `node bench/scripts/peers/encoder-peers.mjs [options]
   --experts 64 --layers 12   shape of the checkpoint (d 768, ff 3072, vocabulary 8000, a decoder of one dense layer)
   --peer-dtype float32   or bfloat16
   --dir DIR              where checkpoint and packs are made and used again (64 experts: 7.5 GB, a pack of f32 as much)
+  --device cpu --budget 100% --save encoder-peers  below 100% accelerate gives the peer the bytes of our weights
   --quick (--rounds 3 --experts 4 --layers 4)  the result goes to build/
 Needs Python with PyTorch and transformers: sh bench/scripts/peers/make-venv.sh, or SIDA_PEERS_PYTHON names one.
 Comparisons land one by one in bench/results/encoder-peers.json, with AMX encoder-peers-amx.json; those of an earlier
 run with the same shape stay.`;
 
 const options = optionsOf(HELP);
-const { quick, lengths, data, rounds, experts, layers, threads, 'peer-dtype': peerDtype } = options;
+const { quick, lengths, data, rounds, experts, layers, threads, device, budget, 'peer-dtype': peerDtype } = options;
 const VENV = `${REPOSITORY}build/peers-venv/bin/python`;
 const python = process.env.SIDA_PEERS_PYTHON ?? (existsSync(VENV) ? VENV : 'python3');
 const MAX_TOKENS = 512;
@@ -135,7 +136,7 @@ async function measure(ours, peer, classes, title) {
 
 /** Puts a comparison in the place of an earlier one of the same kind. */
 function land(about, comparison) {
-  const name = nameOfSpeed('encoder-peers', about.isa);
+  const name = device === 'cuda' ? options.save : nameOfSpeed(options.save, about.isa);
   const file = resultFile(name, quick);
   const earlier = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { comparisons: [] };
   const same = ['shape', 'threads', 'machine'].every((key) => earlier[key] === about[key]);
@@ -146,14 +147,15 @@ function land(about, comparison) {
 
 async function compare(text, classes) {
   const [dtype, activations = 'f32'] = text.split(':');
-  const given = { pack: await packOf(dtype), threads, activations, maxTokens: MAX_TOKENS };
+  const given = { pack: await packOf(dtype), threads, activations, maxTokens: MAX_TOKENS, device, budget };
   const [own, theirs] = ['encoder-process.mjs', 'transformers_encoder.py'].map((name) => `${SCRIPTS}peers/${name}`);
   const ours = new LineProcess('our encoder', 'node', [own, JSON.stringify(given)]);
   const env = { ...process.env, HF_HUB_DISABLE_PROGRESS_BARS: '1', HF_HUB_OFFLINE: '1' };
-  const peerArgs = words`${theirs} --model ${checkpoint} --dtype ${peerDtype} --threads ${threads}`;
+  const { isa, weightBytes } = await ours.next();
+  const peerArgs = words`${theirs} --model ${checkpoint} --dtype ${peerDtype} --threads ${threads} --device ${device}`;
+  if (budget !== '100%') peerArgs.push('--bytes', String(weightBytes));
   const peer = new LineProcess('transformers', python, peerArgs, { env });
   try {
-    const { isa } = await ours.next();
     const about = await peer.next();
     const exact = dtype === 'f32' && activations === 'f32' && peerDtype === 'float32';
     const outputError = await compareOutputs(ours, peer, classes, exact);
@@ -162,9 +164,9 @@ async function compare(text, classes) {
     const shape = `Switch-base-${experts} encoder, ${layers} layers, d 768, ff 3072, vocabulary 8000`;
     const question = 'How long is an encoder pass of ours beside Hugging Face transformers?';
     land(
-      { question, machine, isa, threads, weights: 'random', shape },
+      { question, machine, isa, threads, weights: 'random', shape, commit },
       {
-        ...{ dtype, activations, peerDtype, lengths, command, commit, node },
+        ...{ device, budget, dtype, activations, peerDtype, lengths, command, commit, node },
         ...{ peer: about, rounds, outputError, classes: figures },
       },
     );

@@ -1,7 +1,9 @@
 """The encoder of a Switch Transformers checkpoint in Hugging Face transformers, one process, fed line by line.
 
     transformers_encoder.py --model DIR [--dtype float32|bfloat16] [--threads N]
+        [--device cpu|cuda] [--bytes N]
 
+With --bytes accelerate places layers on the GPU until they are full, and brings the others from the host's memory.
 Writes one JSON line when it is ready, then one for each line it reads:
     in   {"tokens": [ids], "hidden": FILE or absent}
     out  {"ms": time of the forward call, "mean": of the last hidden state, absolute}
@@ -23,6 +25,8 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--bytes", type=int)
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
@@ -33,7 +37,13 @@ def main() -> None:
     # Out of the mapped file into memory of its own, which computes faster: the peer at its best.
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.data = parameter.data.clone()
+            parameter.data = parameter.data.to(args.device if args.bytes is None else "cpu", copy=True)
+    if args.bytes is not None:
+        import accelerate
+
+        own = {"max_memory": {0: args.bytes, "cpu": 1 << 50}, "no_split_module_classes": ["SwitchTransformersBlock"]}
+        places = accelerate.infer_auto_device_map(model, **own)
+        accelerate.dispatch_model(model, places, main_device=0, force_hooks=True)
     answer(
         torch=torch.__version__,
         transformers=transformers.__version__,
@@ -45,13 +55,15 @@ def main() -> None:
     )
     for line in sys.stdin:
         request = json.loads(line)
-        ids = torch.tensor([request["tokens"]])
+        ids = torch.tensor([request["tokens"]], device=args.device)
         mask = torch.ones_like(ids)
         with torch.inference_mode():
             begin = time.perf_counter()
             hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
+            if args.device == "cuda":
+                torch.cuda.synchronize()
             took = time.perf_counter() - begin
-        hidden = hidden[0].float().contiguous()
+        hidden = hidden[0].float().cpu().contiguous()
         if request.get("hidden"):
             hidden.numpy().tofile(request["hidden"])
         answer(ms=1000 * took, mean=hidden.abs().mean().item())

@@ -17,15 +17,15 @@ export interface Gpu {
 
 const ADDON = new URL('../../../dist/native/addon.js', import.meta.url).href;
 
-/** Runs in its own process, so that nothing stays on the GPU. */
-async function readCuda(): Promise<CudaState> {
-  const code = `import { loadAddon } from ${JSON.stringify(ADDON)}; console.log(JSON.stringify(loadAddon().cuda()));`;
-  return JSON.parse(await run(process.execPath, ['--input-type=module', '--eval', code])) as CudaState;
+/** What a call of the addon returns, in a process of its own, so that no context stays on the GPU. */
+export async function askAddon<T>(call: string): Promise<T> {
+  const code = `import { loadAddon } from ${JSON.stringify(ADDON)}; console.log(JSON.stringify(loadAddon().${call}));`;
+  return JSON.parse(await run(process.execPath, ['--input-type=module', '--eval', code])) as T;
 }
 
 /** Throws device_unavailable with the reason if there is none. */
 export async function readGpu(): Promise<Gpu> {
-  const { compiled, device, emulated, message } = await readCuda();
+  const { compiled, device, emulated, message } = await askAddon<CudaState>('cuda()');
   if (device === undefined) {
     throw new SidaError({
       code: 'device_unavailable',

@@ -1,5 +1,5 @@
 /** Prepares the measurements of one model: pack, inputs, traces, predictor. */
-import { loadAddon } from '../../../dist/native/addon.js';
+import type { MemoryPlan } from '../../../dist/native/addon-types.js';
 import { type BenchInputs, readBenchInputs } from '../preparation/inputs.js';
 import { type Maker, type PreparedModel, predictorOf, prepareModel } from '../preparation/prepare.js';
 import { type Sizes, tabledTexts } from '../preparation/sizes.js';
@@ -10,7 +10,7 @@ import { type BenchModel, MAX_BATCH_TOKENS } from '../scenarios/models.js';
 import type { DataName, Measurement } from '../scenarios/scenarios.js';
 import { systemNamed } from '../scenarios/systems.js';
 import { dataFacts } from './data-facts.js';
-import type { Gpu } from './gpu.js';
+import { askAddon, type Gpu } from './gpu.js';
 import type { ModelFacts } from './result.js';
 
 /** What the measurements of a model share. */
@@ -46,7 +46,8 @@ export async function prepareBench(
   const training: string[] = [];
   const sets = [...new Set(measurements.map(({ scenario }) => scenario.data))];
   const limits = { maxBatchTokens: MAX_BATCH_TOKENS, kvTokens: 1.5 * MAX_BATCH_TOKENS, threads };
-  const plan = loadAddon().planMemory({ pack: prepared.pack }, { ...limits, device: gpu ? 'cuda' : 'cpu' });
+  const planned = JSON.stringify([{ pack: prepared.pack }, { ...limits, device: gpu ? 'cuda' : 'cpu' }]);
+  const plan = await askAddon<MemoryPlan>(`planMemory(...${planned})`);
   const facts: ModelFacts = {
     model,
     bytes: { dense: plan.dense, routers: plan.routers, experts: plan.expertBytes, expert: plan.slot },

@@ -48,7 +48,8 @@ Napi::Value cpu_features_js(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value cuda(const Napi::CallbackInfo& info) {
-  const CudaState state = cuda_state();
+  const double seconds = info[0].IsNumber() ? info[0].As<Napi::Number>().DoubleValue() : 0;
+  const CudaState state = cuda_state(std::chrono::duration<double>(seconds));
   Napi::Object js = Napi::Object::New(info.Env());
   js.Set("compiled", state.compiled);
   js.Set("emulated", state.emulated);
@@ -60,6 +61,10 @@ Napi::Value cuda(const Napi::CallbackInfo& info) {
   device.Set("capability", state.capability);
   device.Set("totalBytes", static_cast<double>(state.total_bytes));
   device.Set("freeBytes", static_cast<double>(state.free_bytes));
+  device.Set("contextBytes", static_cast<double>(state.context_bytes));
+  device.Set("contextMeasured", state.context_measured);
+  device.Set("driver", state.driver);
+  if (state.copy_rate > 0) device.Set("copyRate", state.copy_rate);
   js.Set("device", device);
   return js;
 }

@@ -97,6 +97,7 @@ Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec) {
 Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   Napi::Object js = Napi::Object::New(env);
   const auto set = [&](const char* name, uint64_t value) { js.Set(name, static_cast<double>(value)); };
+  set("driver", plan.driver);
   set("dense", plan.dense);
   set("routers", plan.routers);
   set("kvCache", plan.kv_cache);

@@ -7,12 +7,25 @@ namespace sida {
 /// Bytes of the budget that an allocation of `bytes` takes: whole 4 KiB pages.
 constexpr uint64_t device_bytes(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-/// The same on a GPU. The CUDA driver hands out memory in pages of 2 MiB. Allocations of up to 1 MiB share one, those
-/// above an eighth of it with what it has left over.
+/// The CUDA driver hands out memory in pages. Allocations of up to half of one share it.
+inline constexpr uint64_t kGpuPage = uint64_t{2} << 20;
+
+/// The same on a GPU: whole pages, or the part of a page that each of several equal allocations has.
 constexpr uint64_t gpu_bytes(uint64_t bytes) {
-  constexpr uint64_t kPage = uint64_t{2} << 20;
-  if (bytes <= kPage / 8) return device_bytes(bytes);
-  return bytes <= kPage / 2 ? device_bytes(kPage / (kPage / bytes)) : (bytes + kPage - 1) / kPage * kPage;
+  if (bytes == 0) return 0;
+  if (bytes > kGpuPage / 2) return (bytes + kGpuPage - 1) / kGpuPage * kGpuPage;
+  const uint64_t in_a_page = kGpuPage / device_bytes(bytes);
+  return (kGpuPage + in_a_page - 1) / in_a_page;
+}
+
+/// The driver's context on an H100 and an H200, where it cannot be measured.
+inline constexpr uint64_t kUsualContextBytes = uint64_t{530} << 20;
+
+/// What the driver takes of a GPU besides the allocations of a process whose experts, `host_bytes` in all, may lie in
+/// page-locked memory: its context; the GPU's page table, 8 bytes for each 4 KiB of that memory; and eight pages, for
+/// those that small allocations leave unfilled and for what the driver adds later (8 MiB on an H100).
+constexpr uint64_t gpu_driver_bytes(uint64_t context_bytes, uint64_t host_bytes) {
+  return gpu_bytes(context_bytes) + gpu_bytes(host_bytes / 512 + kGpuPage) + 8 * kGpuPage;
 }
 
 }  // namespace sida

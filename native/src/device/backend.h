@@ -40,6 +40,8 @@ class Backend {
   virtual const char* name() const = 0;
   /// Bytes that an allocation of `bytes` takes.
   virtual uint64_t taken(uint64_t bytes) const { return device_bytes(bytes); }
+  /// Bytes in which the device gives and takes memory; allocations of up to half of it may share them.
+  virtual size_t page_bytes() const { return device_bytes(1); }
   /// Page-aligned memory; null when no memory is left.
   virtual std::byte* allocate(size_t bytes, Touch touch = Touch::kNow) = 0;
   /// Whether memory from allocate() holds zeros.

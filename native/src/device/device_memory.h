@@ -35,7 +35,9 @@ class DeviceBuffer {
 /// The hard budget of a device. Every byte the device holds is reserved here before it is allocated.
 class DeviceMemory {
  public:
-  DeviceMemory(Backend& backend, uint64_t budget) : backend_(backend), budget_(budget) {}
+  /// `held`: bytes of the budget that are taken for as long as it lives, by the driver of a GPU.
+  DeviceMemory(Backend& backend, uint64_t budget, uint64_t held = 0)
+      : backend_(backend), budget_(budget), used_(held), peak_(held) {}
 
   Backend& backend() { return backend_; }
   /// Bytes of the budget that an allocation of `bytes` takes.
@@ -55,8 +57,8 @@ class DeviceMemory {
 
   Backend& backend_;
   std::atomic<uint64_t> budget_;
-  std::atomic<uint64_t> used_{0};
-  std::atomic<uint64_t> peak_{0};
+  std::atomic<uint64_t> used_;
+  std::atomic<uint64_t> peak_;
 };
 
 }  // namespace sida

@@ -1,6 +1,7 @@
 #include "engine/devices.h"
 
 #include "core/error.h"
+#include "device/allocation_bytes.h"
 #include "ops/cpu/cpu_ops.h"
 #ifdef SIDA_WITH_CUDA
 #include "device/cuda/cuda_backend.h"
@@ -19,7 +20,7 @@ constexpr const char* kNoCuda =
 
 }  // namespace
 
-CudaState cuda_state() {
+CudaState cuda_state([[maybe_unused]] std::chrono::duration<double> copy_time) {
   CudaState state;
 #ifdef SIDA_WITH_CUDA
   state.compiled = true;
@@ -33,6 +34,10 @@ CudaState cuda_state() {
     state.capability = std::to_string(device.major) + "." + std::to_string(device.minor);
     state.total_bytes = device.total_bytes;
     state.free_bytes = device.free_bytes;
+    state.context_bytes = device.context.bytes;
+    state.context_measured = device.context.measured;
+    state.driver = device.driver;
+    if (copy_time.count() > 0) state.copy_rate = cuda_copy_rate(copy_time);
   } catch (const Error& error) {
     state.message = error.what();
   }
@@ -40,6 +45,12 @@ CudaState cuda_state() {
   state.message = kNoCuda;
 #endif
   return state;
+}
+
+uint64_t driver_bytes(DeviceKind kind, uint64_t expert_bytes) {
+  if (kind == DeviceKind::kCpu) return 0;
+  const CudaState state = cuda_state();
+  return gpu_driver_bytes(state.devices > 0 ? state.context_bytes : kUsualContextBytes, expert_bytes);
 }
 
 std::unique_ptr<Backend> make_backend(DeviceKind kind) {

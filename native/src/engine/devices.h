@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,9 +26,18 @@ struct CudaState {
   std::string name;        ///< of the first device
   std::string capability;  ///< as in 9.0
   uint64_t total_bytes = 0;
-  uint64_t free_bytes = 0;
+  uint64_t free_bytes = 0;  ///< with what this process's context takes
+  uint64_t context_bytes = 0;
+  bool context_measured = false;
+  std::string driver;    ///< version
+  double copy_rate = 0;  ///< bytes per second of copies from page-locked memory to the device; 0: not measured
 };
-CudaState cuda_state();
+/// On a GPU, this makes the process's context. Measures copies for `copy_time`.
+CudaState cuda_state(std::chrono::duration<double> copy_time = {});
+
+/// Bytes of the budget that the driver of a device takes for a model whose experts have `expert_bytes` in the host's
+/// memory. See gpu_driver_bytes() of allocation_bytes.h; without a GPU its context has the usual size.
+uint64_t driver_bytes(DeviceKind kind, uint64_t expert_bytes);
 
 std::unique_ptr<Backend> make_backend(DeviceKind kind);
 

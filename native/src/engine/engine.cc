@@ -35,7 +35,7 @@ Engine::Engine(const EngineOptions& options)
       plan_(plan_memory(pack_, limits_)),
       slots_(plan_.slots_in(options.budget_bytes)),
       backend_(make_backend(limits_.device)),
-      memory_(*backend_, options.budget_bytes),
+      memory_(*backend_, options.budget_bytes, plan_.driver),
       dense_layout_(limits_.routers ? pack_.dense : without_routers(pack_.dense)),
       dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, KvShape::of(pack_.spec, limits_.kv), KvRoom(limits_)),

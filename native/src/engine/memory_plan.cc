@@ -18,10 +18,11 @@ uint64_t MemoryPlan::slots_in(uint64_t budget) const {
   if (budget < smallest()) {
     throw Error("budget_too_small",
                 "a budget of " + std::to_string(budget) + " bytes is below the smallest workable one of " +
-                    std::to_string(smallest()) + " bytes (dense weights and routers " +
-                    std::to_string(dense + routers) + ", KV cache " + std::to_string(kv_cache) + ", workspace " +
-                    std::to_string(workspace) + ", one expert " + std::to_string(slot) +
-                    "); raise the budget, or lower --max-batch-tokens and --kv-tokens",
+                    std::to_string(smallest()) + " bytes (" +
+                    (driver > 0 ? "the GPU's driver " + std::to_string(driver) + ", " : "") +
+                    "dense weights and routers " + std::to_string(dense + routers) + ", KV cache " +
+                    std::to_string(kv_cache) + ", workspace " + std::to_string(workspace) + ", one expert " +
+                    std::to_string(slot) + "); raise the budget, or lower --max-batch-tokens and --kv-tokens",
                 {{"budget_bytes", static_cast<double>(budget)}, {"needed_bytes", static_cast<double>(smallest())}});
   }
   return std::min(experts, (budget - fixed()) / slot);
@@ -105,6 +106,7 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
   plan.layer_experts = spec.layer_experts();
   plan.experts = pack.experts.experts();
+  plan.driver = driver_bytes(limits.device, plan.block * plan.experts);
   plan.context = spec.context;
   plan.token_dense = plan.dense + plan.routers;
   for (const DenseTensor& tensor : held.tensors) {

@@ -16,6 +16,7 @@ inline constexpr size_t kMaxRoutingK = 64;
 
 /// How the bytes of the device are used. All sizes are whole pages of it.
 struct MemoryPlan {
+  uint64_t driver = 0;  ///< of a GPU: its context, page tables, and pages that allocations leave unfilled
   uint64_t dense = 0;
   uint64_t routers = 0;  ///< part of the dense file, listed apart
   uint64_t kv_cache = 0;
@@ -29,7 +30,7 @@ struct MemoryPlan {
   uint64_t token_dense = 0;   ///< bytes of dense weights and routers that one token reads: an embedding is one row
   uint64_t token_demand = 0;  ///< slots that one token needs: MoE layers · top-k
 
-  uint64_t fixed() const { return dense + routers + kv_cache + workspace; }
+  uint64_t fixed() const { return driver + dense + routers + kv_cache + workspace; }
   /// A model without MoE layers needs no slot.
   uint64_t smallest() const { return fixed() + (experts > 0 ? slot : 0); }
   uint64_t resident() const { return fixed() + slot * experts; }

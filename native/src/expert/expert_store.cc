@@ -97,8 +97,11 @@ void ExpertStore::resize(size_t slots) {
   slots = std::min(slots, residency_.experts());
   residency_.check_slots(slots);
   drain_loads(lock);
-  while (residency_.slots() > slots) {
+  // A page comes free with its last slot. Slots that share pages are all allocated again, next to each other.
+  const bool again = residency_.slots() > slots && layout_.slot_bytes <= memory_.backend().page_bytes() / 2;
+  while (residency_.slots() > (again ? 0 : slots)) {
     const auto slot = residency_.remove_slot();
+    if (!slot && residency_.slots() <= slots) break;  // of pinned experts
     if (!slot) throw Error("internal", "no slot can be freed. This is a bug.");
     slots_[*slot] = DeviceBuffer();
   }

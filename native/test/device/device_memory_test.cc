@@ -15,6 +15,9 @@ TEST_CASE("device memory: an allocation takes whole pages, of 2 MiB on a GPU") {
   // Three of these share a page, so each counts as a third of it, however many bytes are allocated for it.
   static_assert(3 * gpu_bytes(kPage / 3) >= kPage && 3 * device_bytes(540672) <= kPage);
   static_assert(gpu_bytes(540672) > device_bytes(540672));
+  static_assert(gpu_bytes(200 << 10) * 10 >= kPage && gpu_bytes(200 << 10) * 10 < kPage + 10);
+  static_assert(gpu_driver_bytes(530 * kMiB, 0) == (530 + 2 + 16) * kMiB);
+  static_assert(gpu_driver_bytes(529 * kMiB, uint64_t{10} << 30) == (530 + 22 + 16) * kMiB);
   static_assert(gpu_bytes(kMiB + 1) == 2 * kMiB && gpu_bytes(2 * kMiB) == 2 * kMiB &&
                 gpu_bytes(2 * kMiB + 1) == 4 * kMiB);
   for (const DeviceKind kind : devices()) {
@@ -32,6 +35,9 @@ TEST_CASE("device memory: an allocation takes whole pages, of 2 MiB on a GPU") {
     }
     CHECK(memory.used() == 0);
     CHECK(memory.peak() == each);
+    DeviceMemory behind_driver(*backend, 7 * kMiB, 6 * kMiB);
+    CHECK(behind_driver.used() == 6 * kMiB);
+    CHECK_THROWS(DeviceBuffer(behind_driver, kExpert));
   }
 }
 

@@ -10,8 +10,15 @@ namespace sida::emulation {
 /// Waits for all streams, then takes away every error. Memory, streams and events stay.
 void reset();
 
-/// Device memory that is allocated.
-size_t allocated_memory();
+/// Device memory that the driver has handed out, in pages of 2 MiB, with the process's context: 64 MiB, or what
+/// SIDA_EMULATION_CONTEXT says in bytes.
+size_t used_memory();
+
+/// The most that used_memory() was since this was called last.
+size_t peak_memory();
+
+/// Memory of the device; at first 4 GiB, or what SIDA_EMULATION_MEMORY says in bytes.
+void set_total_memory(size_t bytes);
 
 /// Why the last kernel failed, in words; empty if none did since reset().
 std::string last_failure();

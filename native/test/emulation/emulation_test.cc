@@ -56,9 +56,26 @@ __global__ void twice(const float* from, float* to, unsigned count) {
 
 TEST_CASE("cuda emulation: memory has a limit, its own addresses, and NaNs when fresh") {
   const FreshDevice device;
-  const size_t before = emulation::allocated_memory();
   const FreshFloats floats;
-  CHECK(emulation::allocated_memory() == before + kBytes);
+  const size_t before = emulation::used_memory();
+  {
+    constexpr size_t kMiB = size_t{1} << 20;
+    // Three of 0.6 MiB share a page, and half of a page more does not fit; a byte more than half has a page of its own.
+    std::vector<void*> memory(6);
+    for (size_t i = 0; i < 3; ++i) require_success(cudaMalloc(&memory[i], kMiB * 6 / 10));
+    const size_t one_page = emulation::used_memory();
+    CHECK(one_page <= before + 2 * kMiB);
+    require_success(cudaMalloc(&memory[3], kMiB));
+    require_success(cudaMalloc(&memory[4], kMiB));
+    CHECK(emulation::used_memory() <= one_page + 2 * kMiB);
+    const size_t shared = emulation::used_memory();
+    require_success(cudaMalloc(&memory[5], 4 * kMiB + 1));
+    CHECK(emulation::used_memory() == shared + 6 * kMiB);
+    for (void* each : memory) require_success(cudaFree(each));
+    CHECK(emulation::used_memory() == before);
+    CHECK(emulation::peak_memory() >= shared + 6 * kMiB);
+    CHECK(emulation::peak_memory() == before);
+  }
   CHECK(all_nan(floats.read()));
   void* more = nullptr;
   CHECK(cudaMalloc(&more, size_t{4} << 30) == cudaErrorMemoryAllocation);

@@ -4,6 +4,7 @@
 #include "checkpoint/safetensors_file.h"
 #include "core/json.h"
 #include "support/devices.h"
+#include "support/driver_memory.h"
 #include "support/test_pack.h"
 
 namespace sida::testing {
@@ -156,6 +157,7 @@ inline Run run(Engine& engine, const Batch& batch, const ResidencyPlan& plan = {
   output.found = out.found.data();
   out.stats = engine.run(batch, plan, output);
   engine.check_integrity();
+  check_driver_memory(engine);
   return out;
 }
 

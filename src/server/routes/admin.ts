@@ -168,7 +168,7 @@ function keptAnswer({ keeper }: ModelContext): Pick<typeof BudgetAnswer._output,
 
 export function budgetAnswer(
   { host, peers, ...device }: DeviceUsage,
-  { dense, workspace, kv, experts }: MemorySplit,
+  { driver, dense, workspace, kv, experts }: MemorySplit,
 ): typeof BudgetAnswer._output {
   return {
     device: {
@@ -176,6 +176,7 @@ export function budgetAnswer(
       used_bytes: device.usedBytes,
       peak_bytes: device.peakBytes,
       smallest_bytes: device.smallestBytes,
+      driver_bytes: driver,
       dense_bytes: dense,
       workspace_bytes: workspace,
       kv: { used_bytes: kv.used, cached_bytes: kv.cached, free_bytes: kv.free },

@@ -29,6 +29,7 @@ export const BudgetAnswer = z
       used_bytes: z.int(),
       peak_bytes: z.int(),
       smallest_bytes: z.int(),
+      driver_bytes: z.int().meta({ description: "What a GPU's driver takes; 0 on a CPU" }),
       dense_bytes: z.int().meta({ description: 'Weights outside of experts' }),
       workspace_bytes: z.int(),
       kv: z

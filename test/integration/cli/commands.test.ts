@@ -300,7 +300,8 @@ describe('sida doctor', () => {
   it('checks everything, each with a result', async () => {
     const { code, stdout } = await sida('doctor', '--json', '--pack-dir', join(folder, 'packs'));
     const { checks } = JSON.parse(stdout) as { checks: { name: string; result: string }[] };
-    expect(checks.map(({ name }) => name)).toEqual([
+    // On a machine with a GPU there are more of it.
+    expect(checks.map(({ name }) => name).filter((name) => !name.startsWith('GPU'))).toEqual([
       'Node',
       'native addon',
       'CPU',

@@ -9,7 +9,7 @@ function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engin
     shape: { firstExperts: [0, 3, 6] },
     plan: {
       ...{ slot: 100, block, blockBytes: [70, 100], expertBytes: 600, tokenDemand: 200 },
-      ...{ dense: 30, routers: 10, workspace: 20 },
+      ...{ driver: 7, dense: 30, routers: 10, workspace: 20 },
     },
     usage: () => ({ kvPages: 10, kvPagesFree: 4, kvPageBytes: 1000, kvWindows: [], slots: 5, ...usage }),
     residency: () => ({ state: Uint8Array.of(RESIDENT, ABSENT, RESIDENT, LOADING, RESIDENT, ABSENT) }),
@@ -18,6 +18,7 @@ function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engin
 
 it('tells used, cached and free pages apart, and experts by the size of their layer', () => {
   expect(memorySplit(engine({}), { pages: 2, states: 0 })).toEqual({
+    driver: 7,
     dense: 40,
     workspace: 20,
     kv: { used: 4000, cached: 2000, free: 4000 },

@@ -85,6 +85,7 @@ export const MODEL: ModelInfo = {
     systemMessages: 'anywhere',
   },
   plan: {
+    driver: 0,
     dense: 1000,
     routers: 10,
     kvCache: 100,
@@ -122,6 +123,7 @@ export const MODEL: ModelInfo = {
 };
 
 export const SPLIT: MemorySplit = {
+  driver: 70,
   dense: 300,
   workspace: 200,
   kv: { used: 30, cached: 20, free: 50 },

@@ -86,6 +86,7 @@ export class ScriptedEngine implements Engine {
   readonly shape: ModelShape;
   readonly formats: PackFormats = { experts: { dtype: 'f32' }, dense: { dtype: 'f32' } };
   readonly plan = {
+    driver: 0,
     dense: 0,
     routers: 0,
     kvCache: 0,

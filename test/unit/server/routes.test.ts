@@ -541,6 +541,7 @@ describe('admin', () => {
         used_bytes: 1000,
         peak_bytes: 2000,
         smallest_bytes: 500,
+        driver_bytes: 70,
         dense_bytes: 300,
         workspace_bytes: 200,
         kv: { used_bytes: 30, cached_bytes: 20, free_bytes: 50 },

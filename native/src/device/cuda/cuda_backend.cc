@@ -1,11 +1,14 @@
 #include "device/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "core/error.h"
+#include "device/cuda/cuda_context.h"
 #include "device/cuda/cuda_host_memory.h"
 #include "device/cuda/cuda_writer.h"
+#include "device/cuda/driver_figures.h"
 
 namespace sida {
 namespace {
@@ -20,6 +23,7 @@ constexpr int kOldestMajor = 8;
 }  // namespace
 
 CudaDevice find_cuda_device() {
+  load_kernels_with_context();
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   int driver = 0;
@@ -30,15 +34,41 @@ CudaDevice find_cuda_device() {
   if (count == 0) unavailable("the driver lists no GPU");
   cudaDeviceProp properties{};
   cuda_check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  CudaDevice device{count, properties.name, properties.major, properties.minor, properties.totalGlobalMem, 0};
+  CudaDevice device;
+  device.count = count;
+  device.name = properties.name;
+  device.major = properties.major;
+  device.minor = properties.minor;
+  device.total_bytes = properties.totalGlobalMem;
   if (device.major < kOldestMajor) {
     unavailable(device.name + " has compute capability " + std::to_string(device.major) + "." +
                 std::to_string(device.minor) + "; at least " + std::to_string(kOldestMajor) + ".0 is needed");
   }
+  device.context = cuda_context();
+  if (const auto figures = driver_figures()) device.driver = figures->version;
   size_t free_bytes = 0, total_bytes = 0;
   cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  device.free_bytes = free_bytes;
+  device.free_bytes = free_bytes + device.context.bytes;
   return device;
+}
+
+double cuda_copy_rate(std::chrono::duration<double> time) {
+  constexpr size_t kBytes = size_t{32} << 20;
+  const auto host = make_cuda_host_array<std::byte>(kBytes);
+  std::memset(host.get(), 1, kBytes);
+  void* device = nullptr;
+  cuda_check(cudaMalloc(&device, kBytes), "cudaMalloc");
+  const std::unique_ptr<void, decltype(&cudaFree)> freed(device, &cudaFree);
+  const CudaStream stream = make_cuda_stream();
+  double best = 0;
+  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;) {
+    const auto start = std::chrono::steady_clock::now();
+    cuda_check(cudaMemcpyAsync(device, host.get(), kBytes, cudaMemcpyHostToDevice, stream.get()), "cudaMemcpyAsync");
+    cuda_check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::max(best, kBytes / seconds.count());
+  }
+  return best;
 }
 
 CudaBackend::CudaBackend() {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
 
 #include "device/backend.h"
+#include "device/cuda/cuda_context.h"
 #include "device/cuda/cuda_handles.h"
 #include "device/poison.h"
 
@@ -18,12 +20,18 @@ struct CudaDevice {
   int major = 0;  ///< compute capability
   int minor = 0;
   uint64_t total_bytes = 0;
-  uint64_t free_bytes = 0;
+  uint64_t free_bytes = 0;  ///< with what this process's context takes
+  CudaContext context;
+  std::string driver;  ///< its version; empty where the driver tells no figures
 };
 
 /// The first CUDA device (CUDA_VISIBLE_DEVICES chooses another). Throws device_unavailable, with the reason,
 /// where there is none that this build's kernels run on.
 CudaDevice find_cuda_device();
+
+/// Bytes per second of the fastest copy of 32 MiB from page-locked memory to the device within `time`. Blocks for that
+/// time.
+double cuda_copy_rate(std::chrono::duration<double> time);
 
 /// Memory of a GPU. Kernels run in one stream, copies to expert slots in another. Events make a layer wait only for its
 /// own experts, and a copy for the kernels that still read the slot. Functions may be called from any thread.
@@ -34,6 +42,7 @@ class CudaBackend final : public Backend {
 
   const char* name() const override { return "cuda"; }
   uint64_t taken(uint64_t bytes) const override { return gpu_bytes(bytes); }
+  size_t page_bytes() const override { return kGpuPage; }
   std::byte* allocate(size_t bytes, Touch touch) override;
   void deallocate(std::byte* memory, size_t bytes) override;
   void clear(std::byte* memory, size_t bytes) override;

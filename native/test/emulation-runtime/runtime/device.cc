@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "emulation_control.h"
@@ -34,6 +35,7 @@ constexpr ErrorName kErrors[] = {
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
     {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
@@ -110,19 +112,24 @@ cudaError_t cudaDriverGetVersion(int* version) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return call([] { return cudaSuccess; });
+  const char* devices = std::getenv("SIDA_EMULATION_DEVICES");
+  *count = devices != nullptr && std::strcmp(devices, "0") == 0 ? 0 : 1;
+  return call([&] { return *count > 0 ? cudaSuccess : cudaErrorNoDevice; });
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return call([&] { return check(device); });
+  return call([&] {
+    const cudaError_t error = check(device);
+    if (error == cudaSuccess) make_context();
+    return error;
+  });
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return call([&] {
     if (const cudaError_t error = check(device); error != cudaSuccess) return error;
     *properties = {.name = "emulated on the CPU",
-                   .totalGlobalMem = kTotalMemory,
+                   .totalGlobalMem = total_memory(),
                    .major = 9,
                    .minor = 0,
                    .multiProcessorCount = 2};

@@ -1,9 +1,13 @@
+#include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "emulation_control.h"
@@ -15,12 +19,84 @@ namespace {
 struct Region {
   size_t bytes;
   Place place;
+  size_t handle;  ///< of its pages, for memory of the device
+};
+
+constexpr size_t kPage = size_t{2} << 20, kUnit = 512;
+
+size_t bytes_of(const char* variable, size_t bytes) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? bytes : std::strtoull(text, nullptr, 10);
+}
+
+/// The device's memory as the driver hands it out, in pages. Allocations of up to half a page share pages: each gets
+/// the first place that is free. Larger ones have pages of their own.
+class Pages {
+ public:
+  size_t bytes() const { return bytes_; }
+
+  /// Takes room for `bytes`; the handle is for give_back(). Nothing where that needs more than `most` in all.
+  std::optional<size_t> take(size_t bytes, size_t most) {
+    if (bytes > kPage / 2) {
+      return add((bytes + kPage - 1) / kPage * kPage, most) ? std::optional(size_t{0}) : std::nullopt;
+    }
+    const size_t units = (bytes + kUnit - 1) / kUnit;
+    for (auto& [number, page] : shared_) {
+      if (const auto at = page.place(units)) return number * kUnits + *at + 1;
+    }
+    if (!add(kPage, most)) return std::nullopt;
+    shared_[++last_].place(units);
+    return last_ * kUnits + 1;
+  }
+
+  void give_back(size_t handle, size_t bytes) {
+    if (handle == 0) {
+      bytes_ -= (bytes + kPage - 1) / kPage * kPage;
+      return;
+    }
+    const auto page = shared_.find((handle - 1) / kUnits);
+    for (size_t i = 0; i < (bytes + kUnit - 1) / kUnit; ++i) page->second.taken.reset((handle - 1) % kUnits + i);
+    if (page->second.taken.any()) return;
+    shared_.erase(page);
+    bytes_ -= kPage;
+  }
+
+ private:
+  static constexpr size_t kUnits = kPage / kUnit;
+  struct Page {
+    std::bitset<kUnits> taken;
+
+    std::optional<size_t> place(size_t units) {
+      for (size_t end = 0, free = 0; end < kUnits; ++end) {
+        free = taken[end] ? 0 : free + 1;
+        if (free < units) continue;
+        for (size_t i = end + 1 - units; i <= end; ++i) taken.set(i);
+        return end + 1 - units;
+      }
+      return std::nullopt;
+    }
+  };
+
+  bool add(size_t page_bytes, size_t most) {
+    if (page_bytes > most || bytes_ > most - page_bytes) return false;
+    bytes_ += page_bytes;
+    return true;
+  }
+
+  std::map<size_t, Page> shared_;
+  size_t last_ = 0;
+  size_t bytes_ = 0;
 };
 
 struct Memory {
   std::mutex mutex;
   std::map<uintptr_t, Region> regions;
-  size_t allocated = 0;  ///< of the device
+  Pages pages;  ///< of the device
+  size_t total = bytes_of("SIDA_EMULATION_MEMORY", kTotalMemory);
+  size_t context = 0;
+  size_t peak = 0;
+
+  size_t used() const { return context + pages.bytes(); }
 };
 
 Memory& memory() {
@@ -43,12 +119,19 @@ cudaError_t allocate(Place place, size_t bytes, void** address) {
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;
   const bool device = place == Place::kDevice;
-  const std::lock_guard lock(memory().mutex);
-  if (device && bytes > kTotalMemory - memory().allocated) return cudaErrorMemoryAllocation;
+  if (device) make_context();
+  Memory& all = memory();
+  const std::lock_guard lock(all.mutex);
+  size_t handle = 0;
+  if (device) {
+    const auto taken = all.pages.take(bytes, all.total - std::min(all.total, all.context));
+    if (!taken) return cudaErrorMemoryAllocation;
+    handle = *taken;
+    all.peak = std::max(all.peak, all.used());
+  }
   if (posix_memalign(address, device ? 256 : 4096, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*address, 0xff, bytes);
-  memory().regions[reinterpret_cast<uintptr_t>(*address)] = {bytes, place};
-  if (device) memory().allocated += bytes;
+  all.regions[reinterpret_cast<uintptr_t>(*address)] = {bytes, place, handle};
   return cudaSuccess;
 }
 
@@ -57,15 +140,37 @@ cudaError_t release_memory(Place place, void* address) {
   const std::lock_guard lock(memory().mutex);
   const auto found = memory().regions.find(reinterpret_cast<uintptr_t>(address));
   if (found == memory().regions.end() || found->second.place != place) return cudaErrorInvalidValue;
-  if (place == Place::kDevice) memory().allocated -= found->second.bytes;
+  if (place == Place::kDevice) memory().pages.give_back(found->second.handle, found->second.bytes);
   memory().regions.erase(found);
   std::free(address);
   return cudaSuccess;
 }
 
-size_t allocated_memory() {
+void make_context() {
+  static const size_t bytes = bytes_of("SIDA_EMULATION_CONTEXT", kContextMemory);
   const std::lock_guard lock(memory().mutex);
-  return memory().allocated;
+  memory().context = bytes;
+  memory().peak = std::max(memory().peak, memory().used());
+}
+
+size_t used_memory() {
+  const std::lock_guard lock(memory().mutex);
+  return memory().used();
+}
+
+size_t peak_memory() {
+  const std::lock_guard lock(memory().mutex);
+  return std::exchange(memory().peak, memory().used());
+}
+
+size_t total_memory() {
+  const std::lock_guard lock(memory().mutex);
+  return memory().total;
+}
+
+void set_total_memory(size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  memory().total = bytes;
 }
 
 }  // namespace sida::emulation
@@ -104,8 +209,9 @@ cudaError_t free_memory(Place place, void* address) {
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return call([&] {
-    *total_bytes = kTotalMemory;
-    *free_bytes = kTotalMemory - allocated_memory();
+    make_context();
+    *total_bytes = total_memory();
+    *free_bytes = *total_bytes - std::min(*total_bytes, used_memory());
     return cudaSuccess;
   });
 }
@@ -114,7 +220,10 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
   return call([&] { return allocate(Place::kDevice, bytes, address); });
 }
 
-cudaError_t cudaFree(void* address) { return free_memory(Place::kDevice, address); }
+cudaError_t cudaFree(void* address) {
+  if (sticky_error() == cudaSuccess) make_context();
+  return free_memory(Place::kDevice, address);
+}
 
 cudaError_t cudaMallocHost(void** address, size_t bytes) {
   return call([&] { return allocate(Place::kPinned, bytes, address); });

@@ -33,13 +33,17 @@ enum class Counted { kLaunch, kCopy, kWait };
 /// Adds one to calls().
 void count(Counted call);
 
-/// Of the device.
-inline constexpr size_t kTotalMemory = size_t{4} << 30;
+/// Of the device, and of a process's context on it.
+inline constexpr size_t kTotalMemory = size_t{4} << 30, kContextMemory = size_t{64} << 20;
 
 enum class Place { kPageable, kPinned, kDevice };
 
 /// Where [address, address + bytes) lies. kPageable too if only a part of it is known.
 Place place_of(const void* address, size_t bytes);
+
+/// Takes the memory of the process's context, once.
+void make_context();
+size_t total_memory();
 
 /// Memory of its own, in pages of its place, with all bits set: a NaN in every type of float.
 cudaError_t allocate(Place place, size_t bytes, void** address);

@@ -1,0 +1,47 @@
+#include "device/cuda/cuda_context.h"
+
+#include <cstdlib>
+
+#include "device/allocation_bytes.h"
+#include "device/cuda/cuda_handles.h"
+#include "device/cuda/driver_figures.h"
+
+namespace sida {
+namespace {
+
+/// No context is smaller, so a smaller figure shows that another process freed memory meanwhile.
+constexpr uint64_t kLeastBytes = uint64_t{16} << 20;
+
+CudaContext measure() {
+  const auto before = driver_figures();
+  cuda_check(cudaSetDevice(0), "cudaSetDevice");
+  cuda_check(cudaFree(nullptr), "cudaFree");  // makes the context where cudaSetDevice does not, before CUDA 12
+  {
+    // As an engine has them; the first two make the driver allocate their channels.
+    const CudaStream compute = make_cuda_stream(), copies = make_cuda_stream();
+    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  const auto after = driver_figures();
+  if (!before || !after) return {kUsualContextBytes, false};
+  // Other processes change the sum of all, so the figure of this process alone comes first.
+  const uint64_t bytes = after->own_bytes > before->own_bytes     ? after->own_bytes - before->own_bytes
+                         : after->used_bytes > before->used_bytes ? after->used_bytes - before->used_bytes
+                                                                  : 0;
+  if (bytes < kLeastBytes) return {kUsualContextBytes, false};
+  return {bytes, true};
+}
+
+}  // namespace
+
+void load_kernels_with_context() {
+  // The default loads a kernel when it is first launched, and takes memory then. The user's own choice stays.
+  static const bool set = setenv("CUDA_MODULE_LOADING", "EAGER", 0) == 0;
+  static_cast<void>(set);
+}
+
+const CudaContext& cuda_context() {
+  static const CudaContext context = measure();
+  return context;
+}
+
+}  // namespace sida
