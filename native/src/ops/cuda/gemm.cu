@@ -56,4 +56,15 @@ void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_
   if (many.count > 0) gemm_many_rows(w.format, many, stream);
 }
 
+void gemm(const ListedProducts& products, const GemmShape& shape, cudaStream_t stream) {
+  GemmArguments t = arguments_of(products.form, shape);
+  t.list = products.list;
+  t.count = products.most;
+  t.max_rows = products.most_rows;
+  t.x_vectors = products.x_vectors;
+  t.y_vectors = products.y_vectors;
+  const WeightFormat format = products.form.format;
+  format.type == WeightType::kF32 ? gemm_f32(t, stream) : gemm_few_rows(format, t, stream);
+}
+
 }  // namespace sida::cuda

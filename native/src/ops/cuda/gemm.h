@@ -36,4 +36,19 @@ inline constexpr size_t kMaxProducts = 64;
 /// O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on other products.
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);
 
+struct ProductRows;
+
+/// Products that the device lists: a launch has room for `most`, and those without rows take no time.
+struct ListedProducts {
+  const ProductRows* list;  ///< (most), in device memory
+  uint32_t most;
+  uint32_t most_rows;  ///< of a product
+  PanelMatrix form;    ///< k, n and format of all
+  bool x_vectors;      ///< every row of x begins at a multiple of 16 bytes
+  bool y_vectors;      ///< and of y
+};
+
+/// The same for listed products, with the same bits.
+void gemm(const ListedProducts& products, const GemmShape& shape, cudaStream_t stream);
+
 }  // namespace sida::cuda

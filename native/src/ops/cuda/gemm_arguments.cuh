@@ -24,6 +24,7 @@ struct ProductRows {
 /// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
 struct GemmArguments {
   ProductRows products[kMaxProducts];
+  const ProductRows* list;  ///< (count), in device memory: takes the place of `products`; null: none
   size_t x_stride;
   size_t y_stride;
   size_t panel_stride;  ///< bytes
@@ -36,6 +37,12 @@ struct GemmArguments {
   bool y_vectors;  ///< and of y
 };
 static_assert(sizeof(GemmArguments) <= 4096);
+
+/// By value: a reference to either would move the parameters to local memory.
+__device__ inline ProductRows product_of(const GemmArguments& t, uint32_t index) {
+  if (t.list != nullptr) return t.list[index];
+  return t.products[index];
+}
 
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
