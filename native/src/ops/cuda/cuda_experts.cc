@@ -10,14 +10,12 @@
 #include "ops/cuda/rows.h"
 
 namespace sida {
-namespace {
 
-bool chosen_by_kernel(const RouterSpec& spec) { return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec); }
+bool CudaOps::chosen_by_kernel(const RouterSpec& spec) {
+  return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec);
+}
 
-}  // namespace
-
-void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
-                     Dispatch& dispatch) {
+void CudaOps::route(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens) {
   const float* x = work_.activations.normed;
   if (spec.input_scale) {
     // No expert of the layer has written its outputs yet.
@@ -25,6 +23,11 @@ void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, 
     x = work_.outputs;
   }
   product(x, tokens, weights.router, work_.router, Epilogue::kStore);
+}
+
+void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
+                     Dispatch& dispatch) {
+  route(weights, spec, tokens);
   if (!chosen_by_kernel(spec)) return choose_on_host(weights, spec, tokens, logits, dispatch);
   const size_t experts = weights.router.n;
   queue_choices(spec, experts, tokens, 0);

@@ -33,6 +33,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
   }
+  if (limits.device_passes) device_passes_.emplace(*this, spec);
 }
 
 void CudaOps::wait() { cuda_check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
@@ -77,7 +78,7 @@ void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_
   const bool cross = std::any_of(sequences.begin(), sequences.end(),
                                  [](const SequenceSpan& span) { return span.parent_pages != nullptr; });
   // Models with cross-attention have one group.
-  if (cross) parents_ = paged(sequences, tiles, 0, true);
+  parents_ = cross ? paged(sequences, tiles, 0, true) : cuda::PagedBatch{};
   rotary_tables_.clear();
   for (size_t i = 0; i < spec_.stacks[stack].ropes(); ++i) {
     rotary_tables_.push_back(upload_rotary(spec_.stacks[stack].rope(i), sequences, tokens));
@@ -107,7 +108,8 @@ cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const c
                           static_cast<uint32_t>(span.past), static_cast<uint32_t>(keys), first, first_page});
   }
   const auto* on_device = uploads_.put(std::span<const cuda::PagedSequence>(sequences_));
-  return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_))};
+  const size_t entries = cross ? cache_.pages() : most_page_entries(sequences.size(), cache_.groups()[group].pages);
+  return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_), entries)};
 }
 
 cuda::RotaryTable CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens) {

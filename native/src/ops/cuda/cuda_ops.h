@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "device/cuda/cuda_backend.h"
 #include "kv/kv_cache.h"
 #include "ops/cuda/attention.h"
+#include "ops/cuda/cuda_device_passes.h"
 #include "ops/cuda/cuda_workspace.h"
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/latent_attention.h"
@@ -61,12 +63,18 @@ class CudaOps final : public Ops {
                const Dispatch& dispatch) override;
   float* expert_outputs() override { return nullptr; }
   void combine(const Dispatch& dispatch, size_t tokens, float* y) override;
+  DevicePasses* device_passes() override { return device_passes_ ? &*device_passes_ : nullptr; }
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) override;
   void states(size_t tokens, float* out) override;
   void finish() override;
 
+  /// Whether a kernel makes the choices of a router.
+  static bool chosen_by_kernel(const RouterSpec& spec);
+
  private:
+  friend class CudaDevicePasses;
+
   cudaStream_t stream() const { return device_.compute(); }
   void wait();
   void download(void* to, const void* from, size_t bytes);
@@ -89,6 +97,8 @@ class CudaOps final : public Ops {
   /// Each head's rows times its matrix.
   void head_products(const std::vector<PanelMatrix>& heads, const HeadColumns<const float>& from,
                      const HeadColumns<float>& to, uint32_t rows);
+  /// The router's logits, in work_.router.
+  void route(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens);
   /// The choices of work_.router, at `place` of chosen_ once the stream is there.
   void queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place);
   void read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const;
@@ -116,6 +126,7 @@ class CudaOps final : public Ops {
   size_t choices_stride_;
   CudaHostArray<std::byte> chosen_;
   CudaHostArray<float> logits_;
+  std::optional<CudaDevicePasses> device_passes_;
 
   // State of the current pass, on the device.
   size_t stack_ = 0;
