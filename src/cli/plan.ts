@@ -49,6 +49,7 @@ export const PLAN_OPTIONS = [
   'routingK',
   'activations',
   'device',
+  'cudaGraphs',
 ] as const;
 
 export interface Planned {
