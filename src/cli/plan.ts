@@ -50,6 +50,7 @@ export const PLAN_OPTIONS = [
   'routingK',
   'activations',
   'device',
+  'cudaGraphs',
 ] as const;
 
 export interface Planned {

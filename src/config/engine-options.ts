@@ -200,6 +200,16 @@ export const ENGINE_OPTIONS = {
     more: 'They run while the layers before them run, in passes of up to 64 tokens. Experts that they name are prefetched while the link idles. Answers have the same bits',
     parse: wholeNumber(0, 8, '2'),
   }),
+  cudaGraphs: option({
+    flag: 'cuda-graphs',
+    value: '<when>',
+    group: 'speed',
+    expert: true,
+    default: 'auto',
+    help: 'auto: a GPU runs short passes without the host where it can; off: it asks the host in each MoE layer',
+    more: 'Needs --device cuda, and a --host-budget for all experts unless all have a slot. Passes that prefetch ask the host. Answers have the same bits',
+    parse: oneOf(['auto', 'off'] as const),
+  }),
   linkBandwidth: option({
     flag: 'link-bandwidth',
     value: '<rate>',

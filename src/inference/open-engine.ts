@@ -10,11 +10,11 @@ export type Sized = Pick<
   EngineConfig,
   'maxBatchTokens' | 'kv' | 'kvWindows' | 'kvStates' | 'threads' | 'device' | 'routing'
 > &
-  Partial<Pick<EngineConfig, 'routingK'>> & { kvTokens: number; activations: Activations };
+  Partial<Pick<EngineConfig, 'routingK' | 'cudaGraphs'>> & { kvTokens: number; activations: Activations };
 
 export function batchLimits(config: Sized): BatchLimits {
   const { maxBatchTokens, kvTokens, kv, kvWindows, kvStates, threads, ...rest } = config;
-  const { activations, device, routing, routingK } = rest;
+  const { activations, device, routing, routingK, cudaGraphs } = rest;
   return {
     maxBatchTokens,
     kvTokens,
@@ -26,6 +26,7 @@ export function batchLimits(config: Sized): BatchLimits {
     device,
     ...(routingK !== undefined && { maxRoutingK: routingK }),
     routers: routing === 'exact',
+    devicePasses: cudaGraphs !== 'off',
   };
 }
 

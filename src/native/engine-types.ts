@@ -29,6 +29,8 @@ export interface BatchLimits {
   kvWindows?: number;
   /** Sequences that may have a recurrent state at a time; default 4. */
   kvStates?: number;
+  /** Whether a GPU may run passes without the host; default true. */
+  devicePasses?: boolean;
 }
 
 export const ACTIVATIONS = ['f32', 'bf16', 'int8'] as const;
@@ -280,6 +282,8 @@ export interface RunStats {
   overtakes: number;
   /** Time of the whole native call. */
   passNs: number;
+  /** 1 where the device ran the pass without the host, else 0. */
+  devicePasses: number;
 }
 
 export interface RunResult {

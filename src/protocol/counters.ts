@@ -46,6 +46,11 @@ const TABLE = {
     'Times that a running generation gave its KV pages to an older one, to be computed again later',
   ),
   passes: counter('sida_passes_total', 'Native passes run', () => 1),
+  devicePasses: counter(
+    'sida_device_passes_total',
+    'Of these, passes that a GPU ran without the host',
+    (s) => s.devicePasses,
+  ),
   tokens: counter('sida_tokens_total', 'Tokens of all passes', (_, tokens) => tokens),
   expertsNeeded: counter('sida_experts_needed_total', 'Experts that layers needed', (s) => s.needed),
   expertsResident: foundCounter('resident', (s) => s.resident),

@@ -43,6 +43,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     routingK: 1,
     queuedBatches: 4,
     routeAhead: 1,
+    cudaGraphs: 'auto',
     maxBatchTokens: 512,
     context: 'auto',
     kvTokens: 768,

@@ -242,6 +242,7 @@ Napi::Object BatchAnswers::result(const RunStats& stats) {
   set("peer", stats.peer);
   set("peerWaitNs", stats.peer_wait_ns);
   set("passNs", stats.pass_ns);
+  set("devicePasses", stats.alone ? 1 : 0);
   js_.Set("stats", figures);
   return js_;
 }

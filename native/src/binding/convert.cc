@@ -165,22 +165,24 @@ DeviceKind device_from_js(const Napi::Value& value) {
 
 BatchLimits limits_from_js(const Napi::Object& object) {
   constexpr size_t kTokens = 1 << 24, kStates = 1 << 16;
-  const Napi::Value routers = object.Get("routers");
-  if (!routers.IsUndefined() && !routers.IsBoolean()) {
-    throw Error("invalid_request", "expected \"routers\" to be true or false");
-  }
+  const auto flag = [&](const char* name) {
+    const Napi::Value value = object.Get(name);
+    if (value.IsUndefined() || value.IsBoolean()) return value.IsUndefined() || value.ToBoolean().Value();
+    throw Error("invalid_request", std::string("expected \"") + name + "\" to be true or false");
+  };
   const bool has_k = !object.Get("maxRoutingK").IsUndefined(), has_windows = !object.Get("kvWindows").IsUndefined();
   const bool has_states = !object.Get("kvStates").IsUndefined();
   return {positive_from_js(object, "maxBatchTokens", kTokens),
           positive_from_js(object, "kvTokens", kTokens),
           positive_from_js(object, "threads", 1024),
           has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
-          routers.IsUndefined() || routers.ToBoolean().Value(),
+          flag("routers"),
           activations_from_js(object.Get("activations")),
           device_from_js(object.Get("device")),
           kv_from_js(object.Get("kv")),
           has_windows ? positive_from_js(object, "kvWindows", kTokens) : 1,
-          has_states ? positive_from_js(object, "kvStates", kStates) : BatchLimits{}.kv_states};
+          has_states ? positive_from_js(object, "kvStates", kStates) : BatchLimits{}.kv_states,
+          flag("devicePasses")};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {

@@ -83,8 +83,9 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   }
   const RoutingTrace trace{output.dispatch, output.found,      output.router_logits,
                            routing,         batch.route_ahead, batch.whole_layers};
+  bool alone = false;
   try {
-    model_.run(batch.stack, batch.tokens, pass.spans(), trace);
+    alone = run_model(batch, pass.spans(), trace);
     logit_rows_.answer(model_, batch, output);
     if (output.hidden_states != nullptr) model_.states(batch.tokens.size(), output.hidden_states);
   } catch (...) {
@@ -95,12 +96,44 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   }
   pass.keep();
   RunStats stats{store_.take_stats()};
+  stats.alone = alone;
+  if (!alone) reads_disk_ = stats.disk_reads > 0;
   stats.peer_wait_ns = peers_.take_wait_ns();
   stats.stall_ns += stats.peer_wait_ns;
   if (needs != nullptr) planner_.learn(*needs, {output.found, moe_layers * pack_.spec.experts()});
   stats.pass_ns = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   return stats;
+}
+
+bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) {
+  DevicePasses* passes = ops_->device_passes();
+  if (passes == nullptr || !passes->runs(batch.stack, batch.tokens.size())) return false;
+  if (trace.predicted != nullptr || trace.router_logits != nullptr || trace.route_ahead > 0 || trace.whole_layers) {
+    return false;
+  }
+  const StackSpec& stack = pack_.spec.stacks[batch.stack];
+  if (stack.moe_layers() == 0) {
+    passes->table().slot_count = 0;
+    passes->table().all_resident = true;
+    return true;
+  }
+  if (reads_disk_) return false;
+  // A pass that stops is run again, and a recurrent state cannot be taken back.
+  const bool recurrent =
+      std::ranges::any_of(stack.layers, [](const LayerSpec& layer) { return layer.delta.has_value(); });
+  const size_t most = std::min(batch.tokens.size() * pack_.spec.top_k(), pack_.spec.experts());
+  return store_.lend(passes->table(), most, recurrent);
+}
+
+bool Engine::run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace) {
+  if (may_run_alone(batch, trace)) {
+    trace.alone = ops_->device_passes();
+    if (model_.run(batch.stack, batch.tokens, spans, trace)) return true;
+    trace.alone = nullptr;
+  }
+  model_.run(batch.stack, batch.tokens, spans, trace);
+  return false;
 }
 
 void Engine::set_budget(uint64_t bytes) {

@@ -38,6 +38,7 @@ struct EngineOptions {
 struct RunStats : StoreStats {
   uint64_t pass_ns = 0;
   uint64_t peer_wait_ns = 0;  ///< of stall_ns, for answers of peers
+  bool alone = false;         ///< the device ran the pass without the host
 };
 
 /// The plan of a pass, or the needs that the engine plans for and learns from.
@@ -84,6 +85,11 @@ class Engine {
   void check_integrity() const;
 
  private:
+  /// Runs the model, without the host where that is possible. Whether it was.
+  bool run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace);
+  /// Whether the device can run the pass without the host.
+  bool may_run_alone(const Batch& batch, const RoutingTrace& trace);
+
   Pack pack_;
   BatchLimits limits_;
   MemoryPlan plan_;
@@ -103,6 +109,8 @@ class Engine {
   Model model_;
   LogitRows logit_rows_;
   Sequences sequences_;
+  /// The last pass that the host ran read experts from the disk, so the next one may need some, too.
+  bool reads_disk_ = true;
 };
 
 }  // namespace sida

@@ -14,6 +14,7 @@ ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, Exper
       memory_(memory),
       host_(host),
       residency_(layout.experts()),
+      hosted_(layout.experts()),
       transfers_(layout_, memory.backend(), disk, host, link, tuning,
                  [this](ExpertId id, std::exception_ptr error) { finish_load(id, std::move(error)); }) {
   resize(slots);

@@ -13,6 +13,7 @@
 #include "expert/pass_planner.h"
 #include "expert/residency_table.h"
 #include "expert/transfer_engine.h"
+#include "ops/device_passes.h"
 #include "weights/expert_layout.h"
 
 namespace sida {
@@ -68,11 +69,21 @@ class ExpertStore {
   /// Sets `absent` (experts of the layer): 1 for a needed expert that only the disk has, 0 for every other expert.
   void find_absent(size_t layer, std::span<const uint16_t> needed, std::span<uint8_t> absent);
 
+  /// Fills the table for a pass that moves experts by itself, whose layers need at most `most` of them at once. False
+  /// where a layer might find too few slots, where a prefetch runs or waits, or, if the pass `needs_all`, where an
+  /// expert is on the disk alone. Experts that the host's memory does not hold keep their slots.
+  bool lend(SlotTable& table, size_t most, bool needs_all);
+  /// Reports what `layer` of such a pass needed, in the words of LayerVisit, and which experts the device moved.
+  /// `needed` is empty where the pass stopped, which then counts for nothing else.
+  void take_back(size_t layer, std::span<const uint16_t> needed, std::span<const MovedExpert> moved, uint8_t* found);
+
   /// Throws internal when an invariant is broken. Call between passes.
   void check_integrity() const;
 
  private:
   friend class LayerVisit;
+
+  void hold_in_host();
 
   void begin_pass(const ResidencyPlan& plan);
   void begin_prefetches();
@@ -91,6 +102,9 @@ class ExpertStore {
   std::condition_variable changed_;
   ResidencyTable residency_;
   std::vector<DeviceBuffer> slots_;
+  /// (experts): blocks of the host tier that are held for passes that move experts by themselves; null: none.
+  std::vector<const std::byte*> hosted_;
+  uint64_t hosted_experts_ = 0;  ///< those in the tier when it was last searched
   StoreStats stats_;
   LinkIdle idle_;
   std::exception_ptr load_error_;

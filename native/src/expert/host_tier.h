@@ -31,6 +31,8 @@ class HostTier {
   void give_back(Block block);
 
   bool on() const { return budget_ >= block_bytes_; }
+  /// Whether its budget has room for `count` experts.
+  bool holds(uint64_t count) const { return count * device_bytes(block_bytes_) <= budget_; }
   uint64_t budget() const { return budget_; }
   /// Also counts blocks that are being filled or wait for an expert.
   uint64_t used() const { return memory_.used(); }

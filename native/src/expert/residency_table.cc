@@ -362,4 +362,22 @@ void ResidencyTable::end_visit() {
   next_missing_ = 0;
 }
 
+void ResidencyTable::take_move(ExpertId id, uint32_t slot, ExpertId evicted) {
+  const bool was_free = evicted == kNoExpertId;
+  const auto free = std::ranges::find(free_slots_, slot);
+  const bool fits = was_free ? free != free_slots_.end()
+                             : evicted < experts() && records_[evicted].slot == slot && records_[evicted].evictable();
+  if (!fits || id >= experts() || records_[id].state != ResidencyState::kAbsent) {
+    throw Error("internal", "the device moved expert " + std::to_string(id) + " into slot " + std::to_string(slot) +
+                                ", where it cannot be. This is a bug.");
+  }
+  if (was_free) {
+    free_slots_.erase(free);
+  } else {
+    evict(evicted);
+  }
+  begin_load(id, slot, false);
+  finish_load(id, true);
+}
+
 }  // namespace sida

@@ -151,6 +151,16 @@ class ResidencyTable {
   const ExpertRecord& record(ExpertId id) const { return records_.at(id); }
   std::span<const ExpertRecord> records() const { return records_; }
   std::span<const UseRate> use_rates() const { return use_rates_; }  ///< (experts)
+  /// What victims are chosen by: see ResidencyPlan.
+  struct Keys {
+    double before, after, unneeded;
+  };
+  Keys keys(ExpertId id) const { return {keys_[id], keys_after_[id], keys_unneeded_[id]}; }
+  bool newest_first() const { return victims_.newest_first(); }
+  /// Ticks of needs and loads so far.
+  uint64_t clock() const { return clock_; }
+  /// Whether prefetches are running or wait.
+  bool prefetches() const { return loading_ > 0 || !planned_loads_.empty(); }
   /// MoE layers that have run so far.
   uint64_t visits() const { return visits_; }
   ResidencySnapshot snapshot() const;
@@ -203,6 +213,9 @@ class ResidencyTable {
   std::optional<ExpertId> hand_out();
   void release_held();
   void end_visit();
+  /// A device has moved an expert by itself: it is resident in `slot`, which was that of `evicted` or, with
+  /// kNoExpertId, free. Throws internal where that cannot be.
+  void take_move(ExpertId id, uint32_t slot, ExpertId evicted);
   /// Needed by the visit, resident or loading, and not handed out yet.
   const std::vector<ExpertId>& leased() const { return leased_; }
   /// Needed by the visit, and no slot was taken for them yet.

@@ -31,6 +31,7 @@ class VictimQueue {
   }
   /// Of equal keys: whether the most recently used expert goes first. Call it while the queue is empty or cleared next.
   void order_by(bool newest_first) { newest_first_ = newest_first; }
+  bool newest_first() const { return newest_first_; }
   /// Whether outdated entries have taken all room: clear it, and push every expert again.
   bool full() const { return entries_.size() == most_; }
   void push(const Entry& entry) { entries_.push_back(entry); }

@@ -1,5 +1,6 @@
 #include "graph/model.h"
 
+#include "core/error.h"
 #include "core/profile.h"
 #include "graph/blocks/attention.h"
 #include "graph/blocks/branch.h"
@@ -8,11 +9,10 @@
 
 namespace sida {
 
-void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+bool Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
                 const RoutingTrace& trace) {
   const StackSpec& spec = spec_.stacks[stack];
   const StackWeights& weights = weights_.stacks[stack];
-  const bool last = stack + 1 == spec_.stacks.size();
   const size_t count = tokens.size();
   ops_.start(stack, sequences, count);
   ops_.embed(weights.embedding, tokens, spec_.embedding_scale);
@@ -21,6 +21,34 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
     token_positions(*sinusoids, tokens, sequences, positions_);
     ops_.add_positions(*sinusoids, positions_);
   }
+  const auto layers = [&] { run_layers(stack, sequences, count, trace); };
+  if (trace.alone == nullptr) {
+    layers();
+    ops_.finish();
+    return true;
+  }
+  try {
+    trace.alone->run(layers);
+    ops_.finish();
+  } catch (...) {
+    try {
+      ops_.finish();
+      take_back(stack, sequences, count, trace, true);
+    } catch (const Error&) {
+      // The device has failed, which ends the engine.
+    }
+    throw;
+  }
+  const size_t moe_layers = spec.moe_layers();
+  const bool stopped = moe_layers > 0 && trace.alone->log(moe_layers - 1).stopped != 0;
+  take_back(stack, sequences, count, trace, stopped);
+  return !stopped;
+}
+
+void Model::run_layers(size_t stack, std::span<const SequenceSpan> sequences, size_t count, const RoutingTrace& trace) {
+  const StackSpec& spec = spec_.stacks[stack];
+  const StackWeights& weights = weights_.stacks[stack];
+  const bool last = stack + 1 == spec_.stacks.size();
   size_t moe_layers = 0;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
@@ -44,7 +72,17 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
       write_cross_keys(ops_, next.layers[layer].cross, layer, count);
     }
   }
-  ops_.finish();
+}
+
+void Model::take_back(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
+                      bool stopped) {
+  const size_t first = spec_.first_moe_layer(stack);
+  size_t at = 0;
+  for (const LayerSpec& layer : spec_.stacks[stack].layers) {
+    if (layer.moe() == nullptr) continue;
+    moe_.take_back(*layer.moe(), first + at, sequences, tokens, trace, at, stopped);
+    ++at;
+  }
 }
 
 void Model::feed_forward(const LayerSpec& spec, const FeedForwardWeights& weights,

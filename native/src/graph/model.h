@@ -23,8 +23,9 @@ class Model {
       : spec_(spec), weights_(weights), ops_(ops), moe_(spec, weights, ops, experts, peers) {}
 
   /// Runs a stack over new tokens of sequences and leaves its final states for states() and logits(). A stack before
-  /// the last also leaves the keys and values for the next stack's cross-attention in the sequences' pages.
-  void run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+  /// the last also leaves the keys and values for the next stack's cross-attention in the sequences' pages. False where
+  /// the device ran the pass without the host and needed an expert that only the disk has: run it again without.
+  bool run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
            const RoutingTrace& trace);
   /// Logits (rows.size(), vocab) of rows of the last pass, at most kMaxLogitRows.
   void logits(std::span<const int32_t> rows, float* out);
@@ -32,6 +33,9 @@ class Model {
   void states(size_t tokens, float* out) { ops_.states(tokens, out); }
 
  private:
+  void run_layers(size_t stack, std::span<const SequenceSpan> sequences, size_t count, const RoutingTrace& trace);
+  void take_back(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
+                 bool stopped);
   void feed_forward(const LayerSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
                     size_t tokens, const RoutingTrace& trace, size_t trace_layer);
 

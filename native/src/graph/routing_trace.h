@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/device_passes.h"
 #include "ops/dispatch.h"
 #include "ops/predicted_routing.h"
 
@@ -21,6 +22,9 @@ struct RoutingTrace {
   size_t route_ahead = 0;
   /// Each layer takes all its experts from the store, needed or not. Answers stay the same.
   bool whole_layers = false;
+  /// Where the device runs the pass without the host: the store has filled its table. None of the above then, but
+  /// `dispatch` and `found`.
+  DevicePasses* alone = nullptr;
 };
 
 /// Reports the choices of layer `trace_layer` of the pass to `trace`. With whole_layers every expert becomes needed.

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kv/sequence_span.h"
+#include "ops/device_passes.h"
 #include "ops/dispatch.h"
 #include "spec/epilogue.h"
 #include "spec/spec.h"
@@ -163,6 +164,9 @@ class Ops {
   virtual float* expert_outputs() = 0;
   /// y (tokens, width) += Σ alpha · output over each token's choices, by ascending expert.
   virtual void combine(const Dispatch& dispatch, size_t tokens, float* y) = 0;
+
+  /// Passes without the host; null where the device has none.
+  virtual DevicePasses* device_passes() { return nullptr; }
 
   /// `out` (rows.size(), head.n), in host memory: logits of `rows` of normed, at most kMaxLogitRows rows.
   virtual void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) = 0;

@@ -25,6 +25,8 @@ struct BatchLimits {
   size_t kv_windows = 1;
   /// Sequences that may have a recurrent state at a time.
   size_t kv_states = 4;
+  /// Whether a GPU may run passes without the host, from CUDA graphs.
+  bool device_passes = true;
 };
 
 }  // namespace sida

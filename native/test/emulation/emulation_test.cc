@@ -2,6 +2,7 @@
 #ifdef SIDA_CUDA_EMULATED
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 
 #include "device/cuda/cuda_handles.h"
@@ -52,6 +53,53 @@ bool all_nan(std::span<const float> values) {
 __global__ void twice(const float* from, float* to, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) to[i] = 2 * from[i];
+}
+
+TEST_CASE("cuda emulation: captured work runs when its graph is launched, each time") {
+  const FreshDevice device;
+  const CudaStream stream = make_cuda_stream();
+  const CudaHostArray<float> host = make_cuda_host_array<float>(kCount);
+  const FreshFloats from, to;
+  require_success(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+  require_success(cudaMemcpyAsync(from.data(), host.get(), kBytes, cudaMemcpyHostToDevice, stream.get()));
+  launch(twice, {4, 256}, stream.get(), from.data(), to.data(), unsigned{kCount});
+  cudaGraph_t captured = nullptr;
+  require_success(cudaStreamEndCapture(stream.get(), &captured));
+  const CudaGraph graph(captured);
+  require_success(cudaStreamSynchronize(stream.get()));
+  CHECK(all_nan(to.read()));
+  cudaGraphExec_t instance = nullptr;
+  require_success(cudaGraphInstantiate(&instance, graph.get()));
+  const CudaGraphExec executable(instance);
+  for (const float number : {1.0f, 3.0f}) {
+    std::fill_n(host.get(), kCount, number);
+    require_success(cudaGraphLaunch(executable.get(), stream.get()));
+    require_success(cudaStreamSynchronize(stream.get()));
+    CHECK(all(to.read(), 2 * number));
+  }
+}
+
+TEST_CASE("cuda emulation: a call that waits, allocates, or reads pageable memory ends a capture") {
+  const FreshDevice device;
+  const CudaStream stream = make_cuda_stream();
+  const FreshFloats floats;
+  std::vector<float> pageable(kCount);
+  void* memory = nullptr;
+  const std::function<cudaError_t()> calls[] = {
+      [&] { return cudaStreamSynchronize(stream.get()); },
+      [&] { return cudaDeviceSynchronize(); },
+      [&] { return cudaMalloc(&memory, 16); },
+      [&] { return cudaMallocHost(&memory, 16); },
+      [&] { return cudaMemcpyAsync(pageable.data(), floats.data(), kBytes, cudaMemcpyDeviceToHost, stream.get()); },
+      [&] { return cudaMemcpy(pageable.data(), floats.data(), kBytes, cudaMemcpyDeviceToHost); }};
+  for (const auto& call : calls) {
+    require_success(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+    CHECK(call() == cudaErrorStreamCaptureUnsupported);
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(stream.get(), &graph) == cudaErrorStreamCaptureInvalidated);
+    CHECK(graph == nullptr);
+  }
+  require_success(cudaStreamSynchronize(stream.get()));
 }
 
 TEST_CASE("cuda emulation: memory has a limit, its own addresses, and NaNs when fresh") {

@@ -65,6 +65,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     routingK: 1,
     queuedBatches: 4,
     routeAhead: 1,
+    cudaGraphs: 'auto',
     maxBatchTokens: 512,
     context: 'auto',
     kvTokens: 768,

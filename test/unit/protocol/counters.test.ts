@@ -16,6 +16,7 @@ const STATS: RunStats = {
   bytesMoved: 4096,
   stallNs: 2e9,
   peerWaitNs: 1e9,
+  devicePasses: 1,
   diskReads: 4,
   diskBytes: 8192,
   overtakes: 3,
@@ -29,6 +30,7 @@ it('sums passes and converts nanoseconds to seconds', () => {
   expect(sums).toEqual({
     ...noCounts(),
     passes: 2,
+    devicePasses: 2,
     tokens: 21,
     expertsNeeded: 80,
     expertsResident: 20,

@@ -174,6 +174,7 @@ export class ScriptedEngine implements Engine {
       stallNs: 1e6,
       peer: 0,
       peerWaitNs: 0,
+      devicePasses: 0,
       passNs: 2e6,
       diskReads: 0,
       diskBytes: 0,

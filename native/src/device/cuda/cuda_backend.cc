@@ -76,6 +76,7 @@ CudaBackend::CudaBackend() {
   cuda_check(cudaSetDevice(0), "cudaSetDevice");
   compute_ = make_cuda_stream();
   copies_ = make_cuda_stream();
+  copied_ = make_cuda_event();
 }
 
 CudaBackend::~CudaBackend() {
@@ -150,6 +151,11 @@ void CudaBackend::compute_after_fill(const std::byte* slot) {
   if (events.awaited) return;
   cuda_check(cudaStreamWaitEvent(compute_.get(), events.filled.get(), 0), "cudaStreamWaitEvent");
   events.awaited = true;
+}
+
+void CudaBackend::compute_after_copies() {
+  cuda_check(cudaEventRecord(copied_.get(), copies_.get()), "cudaEventRecord");
+  cuda_check(cudaStreamWaitEvent(compute_.get(), copied_.get(), 0), "cudaStreamWaitEvent");
 }
 
 uint64_t CudaBackend::mark() {

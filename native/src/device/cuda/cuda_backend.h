@@ -58,6 +58,8 @@ class CudaBackend final : public Backend {
 
   /// Later work in compute() waits until `slot` is filled.
   void compute_after_fill(const std::byte* slot);
+  /// Later work in compute() waits for the copies in copies() so far.
+  void compute_after_copies();
   /// Marks the work in compute() so far; returns the mark.
   uint64_t mark();
   /// Records that the work up to `mark` reads `slot`; later copies into the slot wait for that work.
@@ -81,6 +83,7 @@ class CudaBackend final : public Backend {
   const bool poisons_ = poisons_slots();
   CudaStream compute_;
   CudaStream copies_;
+  CudaEvent copied_;  ///< of compute_after_copies()
   std::mutex mutex_;
   std::map<const std::byte*, SlotEvents> slots_;
   std::array<CudaEvent, kMarks> marks_;  ///< of mark m at m % kMarks

@@ -14,12 +14,20 @@ struct CudaEventDeleter {
 struct CudaStreamDeleter {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
 };
+struct CudaGraphDeleter {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+struct CudaGraphExecDeleter {
+  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+};
 struct CudaHostDeleter {
   void operator()(void* memory) const { cudaFreeHost(memory); }
 };
 
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaEventDeleter>;
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaStreamDeleter>;
+using CudaGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, CudaGraphDeleter>;
+using CudaGraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, CudaGraphExecDeleter>;
 /// Page-locked memory of the host.
 template <class T>
 using CudaHostArray = std::unique_ptr<T[], CudaHostDeleter>;

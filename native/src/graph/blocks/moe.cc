@@ -10,6 +10,7 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
                    size_t tokens, const RoutingTrace& trace, size_t trace_layer, float* y) {
   const auto layer = static_cast<int32_t>(weights.moe_layer);
   const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
+  if (trace.alone != nullptr) return run_alone(spec, weights, tokens, trace, trace_layer, y);
   const size_t width = experts_.layout().shape.experts_per_layer;
   const bool ahead = trace.route_ahead > 0 && trace.predicted == nullptr;
   if (ahead) route_ahead_.begin(weights.moe_layer, tokens, trace.route_ahead);
@@ -38,6 +39,10 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
     visit.bring_back(missing, found);
     if (!missing.empty()) run_experts(visit, weights.moe_layer);
   }
+  combine(spec, weights, tokens, y);
+}
+
+void MoeBlock::combine(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens, float* y) {
   {
     const ProfileScope combining(ProfileOp::kCombine);
     if (spec.branches) {
@@ -55,6 +60,31 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   if (!spec.shared) return;
   const ProfileScope shared(ProfileOp::kDense);
   ops_.feed_forward(weights.ffn, spec.shared->ffn.activation, tokens, y);
+}
+
+void MoeBlock::run_alone(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens,
+                         const RoutingTrace& trace, size_t trace_layer, float* y) {
+  const size_t first = weights.moe_layer - trace_layer;
+  const DeviceMoeLayer layer{&weights, &spec.router, &experts_.layout(), first, trace_layer, tokens};
+  trace.alone->find_experts(layer);
+  if (spec.branches) run_shared_branch(spec, weights, tokens, y);
+  trace.alone->experts(layer);
+  dispatch_.k = spec.router.top_k;
+  combine(spec, weights, tokens, y);
+}
+
+void MoeBlock::take_back(const MoeSpec& spec, size_t layer, std::span<const SequenceSpan> sequences, size_t tokens,
+                         const RoutingTrace& trace, size_t trace_layer, bool stopped) {
+  const LayerLog& log = trace.alone->log(trace_layer);
+  dispatch_.needed.clear();
+  if (!stopped) {
+    dispatch_.k = spec.router.top_k;
+    dispatch_.expert.assign(log.expert, log.expert + tokens * spec.router.top_k);
+    sort_choices(spec.experts, RouterSpec::kNoCapacity, sequences, dispatch_);
+    report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
+  }
+  experts_.take_back(layer, dispatch_.needed, {log.moved, log.moves},
+                     trace.found + trace_layer * experts_.layout().shape.experts_per_layer);
 }
 
 void MoeBlock::ask_peers(size_t layer, const RoutingTrace& trace, std::optional<PeerVisit>& visit) {

@@ -28,7 +28,16 @@ class MoeBlock {
   void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
            size_t tokens, const RoutingTrace& trace, size_t trace_layer, float* y);
 
+  /// Takes back what trace.alone has done in the pass's layer `trace_layer`, once it is computed. `stopped`: the pass
+  /// needed an expert that only the disk has, so the experts that moved are all that counts.
+  void take_back(const MoeSpec& spec, size_t layer, std::span<const SequenceSpan> sequences, size_t tokens,
+                 const RoutingTrace& trace, size_t trace_layer, bool stopped);
+
  private:
+  void run_alone(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens, const RoutingTrace& trace,
+                 size_t trace_layer, float* y);
+  /// y += the experts' outputs, and what comes behind them.
+  void combine(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens, float* y);
   void route(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
              size_t tokens, const RoutingTrace& trace, size_t trace_layer);
 

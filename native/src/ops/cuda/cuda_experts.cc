@@ -10,20 +10,21 @@
 #include "ops/cuda/rows.h"
 
 namespace sida {
-namespace {
 
-bool chosen_by_kernel(const RouterSpec& spec) { return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec); }
+bool CudaOps::chosen_by_kernel(const RouterSpec& spec) {
+  return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec);
+}
 
-}  // namespace
+const float* CudaOps::router_rows(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens) {
+  if (!spec.input_scale) return work_.activations.normed;
+  // No expert of the layer has written its outputs yet.
+  norm_for_router(weights, spec, tokens, work_.outputs);
+  return work_.outputs;
+}
 
 void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                      Dispatch& dispatch) {
-  const float* x = work_.activations.normed;
-  if (spec.input_scale) {
-    // No expert of the layer has written its outputs yet.
-    norm_for_router(weights, spec, tokens, work_.outputs);
-    x = work_.outputs;
-  }
+  const float* x = router_rows(weights, spec, tokens);
   if (!chosen_by_kernel(spec)) {
     product(x, tokens, weights.router, work_.router, Epilogue::kStore);
     return choose_on_host(weights, spec, tokens, logits, dispatch);
@@ -79,7 +80,11 @@ void CudaOps::norm_for_router(const FeedForwardWeights& weights, const RouterSpe
 void CudaOps::queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens,
                             size_t place) {
   auto* alpha = reinterpret_cast<float*>(place_of_choices(place));
-  auto* expert = reinterpret_cast<uint16_t*>(alpha + tokens * spec.top_k);
+  route(x, router, spec, tokens, reinterpret_cast<uint16_t*>(alpha + tokens * spec.top_k), alpha);
+}
+
+void CudaOps::route(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, uint16_t* expert,
+                    float* alpha) {
   const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
   const cuda::Product logits{x, nullptr, 1, static_cast<uint32_t>(tokens), router, work_.router};
   cuda::gemm(logits, Epilogue::kStore, {work_.arrived, nullptr, {}, top, expert, alpha}, stream());

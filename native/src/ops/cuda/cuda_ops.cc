@@ -42,6 +42,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
   }
+  if (limits.device_passes) device_passes_.emplace(*this, spec);
 }
 
 void CudaOps::wait() { cuda_check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
@@ -90,7 +91,7 @@ void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_
   const bool cross = std::any_of(sequences.begin(), sequences.end(),
                                  [](const SequenceSpan& span) { return span.parent_pages != nullptr; });
   // Models with cross-attention have one group.
-  if (cross) parents_ = paged(sequences, tiles, 0, true);
+  parents_ = cross ? paged(sequences, tiles, 0, true) : cuda::PagedBatch{};
   rotary_tables_.clear();
   for (size_t i = 0; i < spec_.stacks[stack].ropes(); ++i) {
     rotary_tables_.push_back(upload_rotary(spec_.stacks[stack].rope(i), sequences, tokens));
@@ -120,7 +121,8 @@ cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const c
                           static_cast<uint32_t>(span.past), static_cast<uint32_t>(keys), first, first_page});
   }
   const auto* on_device = uploads_.put(std::span<const cuda::PagedSequence>(sequences_));
-  return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_))};
+  const size_t entries = cross ? cache_.pages() : most_page_entries(sequences.size(), cache_.groups()[group].pages);
+  return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_), entries)};
 }
 
 cuda::RotaryTable CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens) {
@@ -138,7 +140,8 @@ cuda::RotaryTable CudaOps::upload_rotary(const Rope& rope, std::span<const Seque
 }
 
 void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
-  cuda::embed(embedding, uploads_.put(tokens), tokens.size(), scale, work_.activations.hidden, stream());
+  const int32_t* ids = uploads_.put(tokens);
+  cuda::embed(embedding, ids, tokens.size(), scale, work_.activations.hidden, stream());
 }
 
 void CudaOps::add_row(const float* row, size_t tokens) {
@@ -147,8 +150,9 @@ void CudaOps::add_row(const float* row, size_t tokens) {
 
 void CudaOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {
   const std::span<const float> frequencies(sinusoids.frequencies);
-  cuda::add_sinusoids({uploads_.put(positions), positions.size(), spec_.width},
-                      {uploads_.put(frequencies), frequencies.size()}, work_.activations.hidden, stream());
+  const cuda::RowPositions rows{uploads_.put(positions), positions.size(), spec_.width};
+  const cuda::Frequencies columns{uploads_.put(frequencies), frequencies.size()};
+  cuda::add_sinusoids(rows, columns, work_.activations.hidden, stream());
 }
 
 void CudaOps::norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) {

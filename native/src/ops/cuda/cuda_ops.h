@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <variant>
@@ -8,6 +9,7 @@
 #include "device/cuda/cuda_backend.h"
 #include "kv/kv_cache.h"
 #include "ops/cuda/attention.h"
+#include "ops/cuda/cuda_device_passes.h"
 #include "ops/cuda/cuda_workspace.h"
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/latent_attention.h"
@@ -64,12 +66,18 @@ class CudaOps final : public Ops {
                const Dispatch& dispatch) override;
   float* expert_outputs() override { return nullptr; }
   void combine(const Dispatch& dispatch, size_t tokens, float* y) override;
+  DevicePasses* device_passes() override { return device_passes_ ? &*device_passes_ : nullptr; }
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) override;
   void states(size_t tokens, float* out) override;
   void finish() override;
 
+  /// Whether a kernel makes the choices of a router.
+  static bool chosen_by_kernel(const RouterSpec& spec);
+
  private:
+  friend class CudaDevicePasses;
+
   /// A launch that adds to hidden. It is held back until the next op: a norm of hidden becomes its end.
   struct HeldProduct {
     cuda::Product product;
@@ -108,7 +116,12 @@ class CudaOps final : public Ops {
   /// Each head's rows times its matrix.
   void head_products(const std::vector<PanelMatrix>& heads, const HeadColumns<const float>& from,
                      const HeadColumns<float>& to, uint32_t rows);
-  /// Routes the rows of x; the choices are at `place` of chosen_ once the stream is there.
+  /// The rows (tokens, width) that a layer's router reads.
+  const float* router_rows(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens);
+  /// Routes the rows of x; the choices go to `expert` and `alpha` (tokens, k), the logits to work_.router.
+  void route(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, uint16_t* expert,
+             float* alpha);
+  /// The same to `place` of chosen_, where the choices are once the stream is there.
   void queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, size_t place);
   void read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const;
   std::byte* place_of_choices(size_t place) const { return chosen_.get() + place * choices_stride_; }
@@ -135,6 +148,7 @@ class CudaOps final : public Ops {
   size_t choices_stride_;
   CudaHostArray<std::byte> chosen_;
   CudaHostArray<float> logits_;
+  std::optional<CudaDevicePasses> device_passes_;
 
   // State of the current pass, on the device.
   size_t stack_ = 0;

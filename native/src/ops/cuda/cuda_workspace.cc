@@ -7,6 +7,7 @@
 #include "ops/cuda/pass_uploads.h"
 #include "spec/layer_widths.h"
 #include "spec/relative_position.h"
+#include "weights/expert_shape.h"
 
 namespace sida {
 namespace {
@@ -53,6 +54,19 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   }
   upload_bytes = PassUploads::bytes(spec, limits);
   arena.take(uploads, upload_bytes);
+  arena.take(expert_table, limits.device_passes ? cuda::table_bytes(expert_shape_of(spec).experts()) : 0);
+  const bool alone = limits.device_passes && spec.moe() != nullptr;
+  const size_t listed = alone ? kMostDeviceChoices : 0;
+  arena.take(device_choices.expert, listed);
+  arena.take(device_choices.alpha, listed);
+  arena.take(device_choices.order, listed);
+  arena.take(device_choices.positions, listed);
+  arena.take(device_choices.alphas, listed);
+  arena.take(device_choices.moves, listed);
+  arena.take(device_choices.move_count, alone ? 1 : 0);
+  std::byte* products;
+  arena.take(products, alone ? cuda::listed_products_bytes() : 0);
+  device_choices.products = reinterpret_cast<cuda::ProductRows*>(products);
 
   const size_t shared = arena.used;
   arena.take(activations.queries, tokens * widths.query);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device/device_memory.h"
+#include "ops/cuda/find_experts.h"
 #include "ops/ops.h"
 #include "spec/batch_limits.h"
 #include "spec/spec.h"
@@ -38,6 +39,8 @@ struct CudaWorkspace {
   std::vector<float*> biases;
   std::byte* uploads;  ///< of PassUploads
   size_t upload_bytes;
+  std::byte* expert_table;             ///< of cuda::table_at(); null where limits turn off passes without the host
+  cuda::DeviceChoices device_choices;  ///< of such a pass
 
  private:
   struct Arena;

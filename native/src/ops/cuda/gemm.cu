@@ -109,4 +109,18 @@ void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStr
   choose(product.y, rows, w.n, end.top, end.expert, end.alpha, stream);
 }
 
+void gemm(const ListedProducts& products, const GemmShape& shape, cudaStream_t stream) {
+  GemmArguments t = arguments_of(products.form, shape);
+  t.list = products.list;
+  t.count = products.most;
+  t.max_rows = products.most_rows;
+  t.max_n = static_cast<uint32_t>(products.form.n);
+  t.gated = products.gate.has_value();
+  if (t.gated) t.gate = *products.gate;
+  t.x_vectors = products.x_vectors;
+  t.y_vectors = products.y_vectors;
+  const WeightFormat format = products.form.format;
+  format.type == WeightType::kF32 ? gemm_f32(t, stream) : gemm_few_rows(format, t, stream);
+}
+
 }  // namespace sida::cuda

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ops/cuda/routing.h"
@@ -51,5 +52,27 @@ inline constexpr size_t kMaxProducts = 64;
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);
 /// One product, whose rows of y are n floats apart, and what is done to them.
 void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStream_t stream);
+
+/// Where the gates of a launch lie, counted from each product's weights and bias.
+struct GateOffsets {
+  ptrdiff_t weights;  ///< bytes
+  ptrdiff_t bias;     ///< bytes
+};
+
+struct ProductRows;
+
+/// Products that the device lists: a launch has room for `most`, and those without rows take no time.
+struct ListedProducts {
+  const ProductRows* list;  ///< (most), in device memory
+  uint32_t most;
+  uint32_t most_rows;  ///< of a product
+  PanelMatrix form;    ///< k, n and format of all
+  bool x_vectors;      ///< every row of x begins at a multiple of 16 bytes
+  bool y_vectors;      ///< and of y
+  std::optional<GateOffsets> gate = {};
+};
+
+/// The same for listed products, with the same bits.
+void gemm(const ListedProducts& products, const GemmShape& shape, cudaStream_t stream);
 
 }  // namespace sida::cuda

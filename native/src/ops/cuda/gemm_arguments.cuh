@@ -23,15 +23,10 @@ struct ProductRows {
   uint32_t y_stride;
 };
 
-/// Where the gates of a launch lie, counted from each product's weights and bias.
-struct GateOffsets {
-  ptrdiff_t weights;  ///< bytes
-  ptrdiff_t bias;     ///< bytes
-};
-
 /// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
 struct GemmArguments {
   ProductRows products[kMaxProducts];
+  const ProductRows* list;  ///< (count), in device memory: takes the place of `products`; null: none
   size_t x_stride;
   size_t panel_stride;  ///< bytes
   GateOffsets gate;
@@ -48,14 +43,18 @@ struct GemmArguments {
 };
 static_assert(sizeof(GemmArguments) <= 4096);
 
+/// By value: a reference to either would move the parameters to local memory.
+__device__ inline ProductRows product_of(const GemmArguments& t, uint32_t index) {
+  if (t.list != nullptr) return t.list[index];
+  return t.products[index];
+}
+
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 /// Slices that a block sums for an output: first all of the gate, if there is one, then all of the weights.
 __host__ __device__ constexpr uint32_t gate_slices(const GemmArguments& t) {
   return !t.gated ? 0 : divided_up(t.k, kSliceInputs);
 }
-
-__device__ inline const ProductRows& product_of(const GemmArguments& t, uint32_t index) { return t.products[index]; }
 
 __device__ inline const float* bytes_from(const float* numbers, ptrdiff_t bytes) {
   return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(numbers) + bytes);

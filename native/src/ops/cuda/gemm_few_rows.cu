@@ -187,7 +187,7 @@ __device__ float column_scale(const GemmArguments& t, const std::byte* panel, ui
 template <class Weights, int kPanels, int kRowTiles>
 __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
-  const ProductRows& product = product_of(t, blockIdx.z);
+  const ProductRows product = product_of(t, blockIdx.z);
   const uint32_t first_row = blockIdx.x * kRowTiles * kTileRowsOfMma, first_panel = blockIdx.y * kPanels;
   if (first_row >= product.rows || first_panel * kPanelColumns >= product.n) return;
   const uint32_t panels = min(uint32_t{kPanels}, divided_up(product.n, kPanelColumns) - first_panel);
@@ -263,6 +263,7 @@ void start(const GemmArguments& t, cudaStream_t stream) {
 }
 
 size_t two_panel_blocks(const GemmArguments& t) {
+  if (t.list != nullptr) return size_t{t.count} * divided_up(t.max_n, 2 * kPanelColumns);
   size_t blocks = 0;
   for (uint32_t i = 0; i < t.count; ++i) blocks += divided_up(t.products[i].n, 2 * kPanelColumns);
   return blocks;

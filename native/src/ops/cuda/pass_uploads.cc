@@ -13,13 +13,13 @@
 namespace sida {
 namespace {
 
+constexpr size_t kLongGap = 4096;
+
 constexpr size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Most entries of a pass's page tables. Each sequence writes into a page of its own and may share all others, so s
-/// sequences have at most s · (pages − s + 1) entries.
+/// Most entries of a pass's page tables.
 size_t max_page_entries(size_t tokens, size_t pages) {
-  const size_t sequences = std::min(tokens, (pages + 1) / 2);
-  return sequences * (pages - sequences + 1);
+  return most_page_entries(std::min(tokens, (pages + 1) / 2), pages);
 }
 
 }  // namespace
@@ -52,14 +52,20 @@ size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
 PassUploads::PassUploads(std::byte* device, size_t bytes, cudaStream_t stream)
     : device_(device), bytes_(bytes), stream_(stream), host_(make_cuda_host_array<std::byte>(bytes)) {}
 
-const std::byte* PassUploads::put_bytes(const void* values, size_t bytes) {
-  const size_t begin = used_;
-  if (begin + bytes > bytes_) {
+const std::byte* PassUploads::put_bytes(const void* values, size_t bytes, size_t reserved) {
+  const size_t begin = used_, taken = std::max(bytes, reserved);
+  if (begin + taken > bytes_) {
     throw Error("internal", "a pass uploads more than " + std::to_string(bytes_) + " bytes. This is a bug.");
   }
-  if (bytes == 0) return device_ + begin;
-  used_ += aligned(bytes);
-  std::memcpy(host_.get() + begin, values, bytes);
+  if (bytes > 0) std::memcpy(host_.get() + begin, values, bytes);
+  used_ = begin + aligned(bytes);
+  const size_t end = begin + aligned(taken);
+  // A copy of its own costs less than a long gap.
+  if (end - used_ > kLongGap) {
+    send();
+    sent_ = end;
+  }
+  used_ = end;
   return device_ + begin;
 }
 

@@ -49,12 +49,6 @@ cudaError_t check(const KernelCall& call, const GridShape& shape) {
   return too_much ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-/// SIDA_EMULATION_FAULT_FILE: a kernel that finds this file takes it away and reads where it must not.
-bool fault_file_found() {
-  static const char* const file = std::getenv("SIDA_EMULATION_FAULT_FILE");
-  return file != nullptr && std::remove(file) == 0;
-}
-
 void run(const KernelCall& call, const GridShape& shape) {
   const auto failure = run_grid(call.run, shape);
   if (!failure) return;
@@ -64,12 +58,18 @@ void run(const KernelCall& call, const GridShape& shape) {
 
 }  // namespace
 
+/// A kernel that finds the file takes it away.
+bool fault_file_found() {
+  static const char* const file = std::getenv("SIDA_EMULATION_FAULT_FILE");
+  return file != nullptr && std::remove(file) == 0;
+}
+
 void launch(KernelCall kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream) {
   static_cast<void>(call([&] {
     const GridShape shape{grid, block, shared_bytes};
     if (const cudaError_t error = check(kernel, shape); error != cudaSuccess) return error;
-    count(Counted::kLaunch);
-    if (fault_file_found()) {
+    if (!captured(stream)) count(Counted::kLaunch);
+    if (!captured(stream) && fault_file_found()) {
       return push_device_work(stream, [] { end_device(cudaErrorIllegalAddress, "a fault file"); });
     }
     return push_device_work(stream, [kernel = std::move(kernel), shape] { run(kernel, shape); });

@@ -186,7 +186,8 @@ cudaError_t queue_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   const bool fits = (source == Place::kDevice) == (kind != cudaMemcpyHostToDevice) &&
                     (target == Place::kDevice) == (kind != cudaMemcpyDeviceToHost);
   if (from == nullptr || to == nullptr || !fits) return cudaErrorInvalidValue;
-  count(Counted::kCopy);
+  if (captured(stream) && (source == Place::kPageable || target == Place::kPageable)) return refuse_in_capture();
+  if (!captured(stream)) count(Counted::kCopy);
   if (source == Place::kPageable) {
     const auto* first = static_cast<const std::byte*>(from);
     auto staged = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
@@ -199,6 +200,7 @@ cudaError_t queue_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 cudaError_t free_memory(Place place, void* address) {
   return call(
       [&] {
+        if (const cudaError_t error = refuse_in_capture(); error != cudaSuccess) return error;
         wait_for_all_streams();
         return release_memory(place, address);
       },
@@ -217,7 +219,10 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
-  return call([&] { return allocate(Place::kDevice, bytes, address); });
+  return call([&] {
+    if (const cudaError_t error = refuse_in_capture(); error != cudaSuccess) return error;
+    return allocate(Place::kDevice, bytes, address);
+  });
 }
 
 cudaError_t cudaFree(void* address) {
@@ -226,13 +231,17 @@ cudaError_t cudaFree(void* address) {
 }
 
 cudaError_t cudaMallocHost(void** address, size_t bytes) {
-  return call([&] { return allocate(Place::kPinned, bytes, address); });
+  return call([&] {
+    if (const cudaError_t error = refuse_in_capture(); error != cudaSuccess) return error;
+    return allocate(Place::kPinned, bytes, address);
+  });
 }
 
 cudaError_t cudaFreeHost(void* address) { return free_memory(Place::kPinned, address); }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return call([&] {
+    if (const cudaError_t refused = refuse_in_capture(); refused != cudaSuccess) return refused;
     const cudaError_t error = queue_copy(to, from, bytes, kind, nullptr);
     return error != cudaSuccess || kind == cudaMemcpyDeviceToDevice ? error : cudaStreamSynchronize(nullptr);
   });

@@ -100,7 +100,17 @@ cudaError_t with_stream(cudaStream_t handle, const std::function<void(CUstream_s
 /// Waits for the work of all streams.
 void wait_for_all_streams();
 
-/// Queues work that the device does unless it has ended; it may begin late by up to SIDA_EMULATION_DELAY_US.
+/// Queues work that the device does unless it has ended; it may begin late by up to SIDA_EMULATION_DELAY_US. While the
+/// stream is captured, the work goes to the graph instead.
 cudaError_t push_device_work(cudaStream_t handle, std::function<void()> work);
+
+/// Whether the stream is captured.
+bool captured(cudaStream_t handle);
+/// Adds work to the graph that captures the stream; false where none does.
+bool capture(cudaStream_t handle, const std::function<void()>& work);
+/// The error of a call that a thread must not make while it captures, which also ends the capture; or cudaSuccess.
+cudaError_t refuse_in_capture();
+/// Whether a kernel that is launched now reads where it must not (SIDA_EMULATION_FAULT_FILE).
+bool fault_file_found();
 
 }  // namespace sida::emulation

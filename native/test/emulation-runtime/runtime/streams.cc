@@ -89,6 +89,7 @@ void wait_for_all_streams() {
 }
 
 cudaError_t push_device_work(cudaStream_t handle, std::function<void()> work) {
+  if (capture(handle, work)) return cudaSuccess;
   return with_stream(handle, [&](CUstream_st& stream) {
     stream.push([work = std::move(work)] {
       if (sticky_error() != cudaSuccess) return;
@@ -173,6 +174,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return call([&] {
+    if (const cudaError_t refused = refuse_in_capture(); refused != cudaSuccess) return refused;
     count(Counted::kWait);
     std::shared_ptr<Marker> marker;
     const cudaError_t error = with_stream(handle, [&](CUstream_st& stream) { marker = stream.mark(); });
@@ -183,6 +185,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaDeviceSynchronize() {
   return call([] {
+    if (const cudaError_t refused = refuse_in_capture(); refused != cudaSuccess) return refused;
     count(Counted::kWait);
     wait_for_all_streams();
     return cudaSuccess;
@@ -191,6 +194,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* argument) {
   return call([&] {
+    if (captured(handle)) return refuse_in_capture();
     return with_stream(handle, [&](CUstream_st& stream) {
       stream.push([=] {
         if (sticky_error() == cudaSuccess) function(argument);
@@ -229,6 +233,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return call([&] {
+    if (captured(handle)) return refuse_in_capture();
     const std::lock_guard lock(event->mutex);
     return with_stream(handle, [&](CUstream_st& stream) { event->marker = stream.mark(); });
   });
@@ -236,6 +241,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   return call([&] {
+    if (captured(handle)) return refuse_in_capture();
     return with_stream(handle, [marker = event->last_record()](CUstream_st& stream) {
       if (marker != nullptr) stream.push([marker] { marker->wait(); });
     });
@@ -244,6 +250,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return call([&] {
+    if (const cudaError_t refused = refuse_in_capture(); refused != cudaSuccess) return refused;
     count(Counted::kWait);
     if (const auto marker = event->last_record()) marker->wait();
     return cudaSuccess;

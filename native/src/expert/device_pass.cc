@@ -1,0 +1,69 @@
+// Passes of a device that moves experts by itself.
+#include <algorithm>
+
+#include "expert/expert_store.h"
+
+namespace sida {
+
+/// The tier evicts none of them any more, which is nothing lost where it has room for all.
+void ExpertStore::hold_in_host() {
+  if (!host_.on() || !host_.holds(layout_.experts()) || host_.experts() == hosted_experts_) return;
+  hosted_experts_ = host_.experts();
+  for (ExpertId id = 0; id < hosted_.size(); ++id) {
+    if (hosted_[id] == nullptr) hosted_[id] = host_.hold(id);
+  }
+}
+
+bool ExpertStore::lend(SlotTable& table, size_t most, bool needs_all) {
+  std::lock_guard lock(mutex_);
+  if (residency_.prefetches()) return false;
+  hold_in_host();
+  size_t resident = 0;
+  for (ExpertId id = 0; id < residency_.experts(); ++id) {
+    table.slot_of[id] = residency_.record(id).slot;
+    resident += residency_.record(id).state == ResidencyState::kResident;
+    if (needs_all && hosted_[id] == nullptr && table.slot_of[id] == kNoSlot) return false;
+  }
+  table.all_resident = resident == residency_.experts();
+  table.slot_count = slots_.size();
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    std::byte* block = slots_[slot].data();
+    table.slots[slot] = {block, kNothing, block == nullptr ? 1U : 0U};
+  }
+  size_t fixed = 0;
+  for (ExpertId id = 0; id < residency_.experts(); ++id) {
+    const ExpertRecord& record = residency_.record(id);
+    if (record.slot == kNoSlot) continue;
+    const bool stays = record.pinned || hosted_[id] == nullptr;
+    table.slots[record.slot].expert = id;
+    table.slots[record.slot].fixed = stays;
+    fixed += stays;
+  }
+  if (table.all_resident) return true;
+  if (residency_.slots() - fixed < most) return false;
+  table.clock = residency_.clock();
+  table.newest_first = residency_.newest_first();
+  for (ExpertId id = 0; id < residency_.experts(); ++id) {
+    const auto [before, after, unneeded] = residency_.keys(id);
+    table.experts[id] = {hosted_[id], residency_.record(id).last_use, before, after, unneeded};
+  }
+  return true;
+}
+
+void ExpertStore::take_back(size_t layer, std::span<const uint16_t> needed, std::span<const MovedExpert> moved,
+                            uint8_t* found) {
+  const ExpertId first = layout_.shape.first_id(layer);
+  std::lock_guard lock(mutex_);
+  if (!needed.empty()) {
+    residency_.begin_visit();
+    for (const uint16_t index : needed) found[index] = static_cast<uint8_t>(residency_.need(first + index));
+    residency_.layer_runs(first, layout_.shape.first_id(layer + 1));
+  }
+  for (const auto& [id, slot, evicted] : moved) {
+    residency_.take_move(id, slot, evicted);
+    stats_.bytes_moved += layout_.block_bytes(id);
+  }
+  if (!needed.empty()) residency_.end_visit();
+}
+
+}  // namespace sida

@@ -1,0 +1,157 @@
+#include "ops/cuda/cuda_device_passes.h"
+
+#include <algorithm>
+
+#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/routing.h"
+#include "weights/expert_shape.h"
+
+namespace sida {
+namespace {
+
+size_t most_moe_layers(const ModelSpec& spec) {
+  size_t most = 0;
+  for (const StackSpec& stack : spec.stacks) most = std::max(most, stack.moe_layers());
+  return most;
+}
+
+/// Whether find_experts() makes all of the choices.
+bool chosen_alone(const MoeSpec& moe, size_t choices) {
+  const RouterSpec& router = moe.router;
+  const bool scaled = moe.shared && moe.shared->gate == SharedGate::kSoftmax;
+  return CudaOps::chosen_by_kernel(router) && !router.weighted && !scaled && choices <= router.capacity;
+}
+
+/// Null where the experts have none such.
+const ExpertMatrix* find_matrix(const BlockLayout& block, Projection projection) {
+  const auto found = std::ranges::find(block.matrices, projection, &ExpertMatrix::projection);
+  return found == block.matrices.end() ? nullptr : &*found;
+}
+
+ptrdiff_t bytes_from(uint64_t first, uint64_t second) {
+  return static_cast<ptrdiff_t>(second) - static_cast<ptrdiff_t>(first);
+}
+
+bool gates_in_one_launch(const ExpertMatrix& gate, const ExpertMatrix& up) {
+  return gate.format == up.format && gate.bias.has_value() == up.bias.has_value();
+}
+
+cuda::BlockMatrix place_of(const BlockLayout& block, Projection projection) {
+  const ExpertMatrix* matrix = find_matrix(block, projection);
+  if (matrix == nullptr) return {0, cuda::kNoBias};
+  return {matrix->offset, matrix->bias.value_or(cuda::kNoBias)};
+}
+
+}  // namespace
+
+CudaDevicePasses::CudaDevicePasses(CudaOps& ops, const ModelSpec& spec)
+    : ops_(ops),
+      spec_(spec),
+      experts_(expert_shape_of(spec).experts()),
+      host_table_(make_cuda_host_array<std::byte>(cuda::table_bytes(experts_))),
+      logs_(make_cuda_host_array<LayerLog>(std::max<size_t>(most_moe_layers(spec), 1))),
+      on_device_(cuda::table_at(ops.work_.expert_table, experts_)) {
+  const cuda::DeviceTable host = cuda::table_at(host_table_.get(), experts_);
+  head_ = host.head;
+  table_.slot_of = {host.slot_of, experts_};
+  table_.experts = {host.experts, experts_};
+  table_.slots = {host.slots, experts_};
+}
+
+bool CudaDevicePasses::runs(size_t stack, size_t tokens) const {
+  return tokens <= kMostDeviceChoices && std::ranges::all_of(spec_.stacks[stack].layers, [&](const LayerSpec& layer) {
+           const MoeSpec* moe = layer.moe();
+           if (moe == nullptr) return true;
+           const size_t choices = tokens * moe->router.top_k;
+           return choices <= kMostDeviceChoices && chosen_alone(*moe, choices);
+         });
+}
+
+void CudaDevicePasses::run(FunctionRef<void()> layers) {
+  upload_table();
+  // A pass that fails must not leave the log of another one.
+  for (size_t turn = 0; turn < spec_.stacks[ops_.stack_].moe_layers(); ++turn) logs_[turn].moves = 0;
+  graphs_.run(shape(), ops_.stream(), layers);
+}
+
+void CudaDevicePasses::upload_table() {
+  *head_ = {table_.clock, static_cast<uint32_t>(table_.slot_count), table_.newest_first ? 1U : 0U, 0};
+  const auto* end = reinterpret_cast<const std::byte*>(table_.all_resident ? table_.experts.data()
+                                                                           : table_.experts.data() + experts_);
+  cuda_check(cudaMemcpyAsync(ops_.work_.expert_table, host_table_.get(), static_cast<size_t>(end - host_table_.get()),
+                             cudaMemcpyHostToDevice, ops_.stream()),
+             "cudaMemcpyAsync");
+  ops_.device_.compute_after_copies();
+}
+
+PassShape CudaDevicePasses::shape() const {
+  PassShape shape{ops_.stack_, ops_.parents_.sequences != nullptr, {}};
+  for (const cuda::PagedSequence& sequence : ops_.sequences_) shape.counts.push_back(sequence.count);
+  return shape;
+}
+
+uint32_t CudaDevicePasses::products_of(const DeviceMoeLayer& layer) const {
+  return static_cast<uint32_t>(std::min(layer.tokens * layer.router->top_k, layer.weights->router.n));
+}
+
+void CudaDevicePasses::find_experts(const DeviceMoeLayer& layer) {
+  const CudaWorkspace& work = ops_.work_;
+  const RouterSpec& router = *layer.router;
+  const float* x = ops_.router_rows(*layer.weights, router, layer.tokens);
+  ops_.route(x, layer.weights->router, router, layer.tokens, work.device_choices.expert, work.device_choices.alpha);
+  const size_t moe_layer = layer.weights->moe_layer;
+  const ExpertShape& shape = layer.layout->shape;
+  const BlockLayout& block = layer.layout->layers[moe_layer];
+  cuda::find_experts({.table = on_device_,
+                      .choices = work.device_choices,
+                      .log = &logs_[layer.turn],
+                      .count = static_cast<uint32_t>(layer.tokens * router.top_k),
+                      .k = static_cast<uint32_t>(router.top_k),
+                      .most = products_of(layer),
+                      .turn = static_cast<uint32_t>(layer.turn),
+                      .first_of_pass = shape.first_id(layer.first_layer),
+                      .first = shape.first_id(moe_layer),
+                      .end = shape.first_id(moe_layer + 1),
+                      .gate = place_of(block, Projection::kGate),
+                      .up = place_of(block, Projection::kUp),
+                      .down = place_of(block, Projection::kDown),
+                      .x = work.activations.normed,
+                      .hidden = work.up,
+                      .outputs = work.outputs,
+                      .width = static_cast<uint32_t>(shape.width),
+                      .hidden_width = static_cast<uint32_t>(shape.hidden)},
+                     ops_.stream());
+  cuda::move_experts(work.device_choices, block.bytes, ops_.stream());
+}
+
+void CudaDevicePasses::experts(const DeviceMoeLayer& layer) {
+  const CudaWorkspace& work = ops_.work_;
+  const ExpertShape& shape = layer.layout->shape;
+  const BlockLayout& block = layer.layout->layers[layer.weights->moe_layer];
+  const auto run = [&](Projection projection, Epilogue epilogue, const ExpertMatrix* gate) {
+    const ExpertMatrix& matrix = *find_matrix(block, projection);
+    cuda::ListedProducts products{.list = cuda::listed_products(work.device_choices, projection),
+                                  .most = products_of(layer),
+                                  .most_rows = static_cast<uint32_t>(layer.tokens),
+                                  .form = {nullptr, matrix.format, matrix.k, matrix.n},
+                                  .x_vectors = matrix.k % 4 == 0,
+                                  .y_vectors = matrix.n % 4 == 0};
+    if (gate != nullptr) {
+      products.gate = cuda::GateOffsets{bytes_from(matrix.offset, gate->offset),
+                                        bytes_from(matrix.bias.value_or(0), gate->bias.value_or(0))};
+    }
+    cuda::gemm(products, {matrix.k, 0, epilogue}, ops_.stream());
+  };
+  const ExpertMatrix* gate = find_matrix(block, Projection::kGate);
+  const ExpertMatrix& up = *find_matrix(block, Projection::kUp);
+  if (gate != nullptr && !gates_in_one_launch(*gate, up)) {
+    run(Projection::kGate, Epilogue::kStore, nullptr);
+    gate = nullptr;
+  }
+  run(Projection::kUp, activation_epilogue(shape.activation), gate);
+  run(Projection::kDown, Epilogue::kStore, nullptr);
+  ops_.positions_ = work.device_choices.positions;
+  ops_.alpha_ = work.device_choices.alphas;
+}
+
+}  // namespace sida

@@ -1,0 +1,239 @@
+// Passes that the device runs without the host: whatever moves meanwhile, answers have the bits of passes with it.
+#include "support/oracle_cases.h"
+
+namespace {
+
+const BatchLimits kDeviceLimits{64, 1024, 1, 4, true, ActivationFormat::kF32, DeviceKind::kCuda};
+
+BatchLimits limits_with(bool device_passes) {
+  BatchLimits limits = kDeviceLimits;
+  limits.device_passes = device_passes;
+  return limits;
+}
+
+/// An engine whose host tier holds all experts.
+Engine hosted(const PackedFixture& f, bool device_passes, double share) {
+  EngineOptions options = f.options(limits_with(device_passes), share);
+  const Pack pack = open_pack(f.pack.path());
+  options.host_bytes = pack.experts.experts() * device_bytes(pack.experts.slot_bytes);
+  return Engine(options);
+}
+
+struct Step {
+  std::vector<float> logits;
+  std::vector<uint16_t> dispatch;
+  std::vector<uint8_t> found;
+  RunStats stats;
+};
+
+/// One pass with the logits of all rows, and nothing that needs the host.
+Step step(Engine& engine, Batch batch) {
+  const size_t tokens = batch.tokens.size(), layers = moe_layers_of(engine, batch.stack);
+  const std::vector<int32_t> rows = first_numbers(tokens);
+  const bool head = batch.stack + 1 == engine.spec().stacks.size() && engine.spec().head.present;
+  Step out;
+  if (head) batch.logit_rows = rows;
+  out.logits.resize(tokens * (head ? engine.spec().vocab : engine.spec().width));
+  out.dispatch.resize(layers * tokens * engine.spec().top_k());
+  out.found.resize(layers * engine.spec().experts());
+  BatchOutput output;
+  (head ? output.logits : output.hidden_states) = out.logits.data();
+  output.dispatch = out.dispatch.data();
+  output.found = out.found.data();
+  out.stats = engine.run(batch, ResidencyPlan{}, output);
+  engine.check_integrity();
+  CHECK(engine.memory().used() <= engine.memory().budget());
+  return out;
+}
+
+/// Prompts of some sequences, then steps that continue all of them by one token each.
+struct Mix {
+  std::vector<std::vector<int32_t>> prompts;
+  size_t steps;
+
+  template <class Before>
+  std::vector<Step> run(Engine& engine, Before before) const {
+    std::vector<Step> out;
+    std::vector<int32_t> ids, last;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      ids.push_back(static_cast<int32_t>(i));
+      const std::vector<int32_t> own{ids.back()}, offsets{0, static_cast<int32_t>(prompts[i].size())};
+      out.push_back(step(engine, pass_of(engine.spec().stacks.size() - 1, own, offsets, prompts[i])));
+      last.push_back(5 + ids.back());
+    }
+    const std::vector<int32_t> offsets = first_numbers(ids.size() + 1);
+    for (size_t i = 0; i < steps; ++i) {
+      before(i);
+      out.push_back(step(engine, pass_of(engine.spec().stacks.size() - 1, ids, offsets, last)));
+      for (int32_t& token : last) token = (token * 7 + 3) % 50 + 4;
+    }
+    engine.release_sequences(ids);
+    return out;
+  }
+  std::vector<Step> run(Engine& engine) const {
+    return run(engine, [](size_t) {});
+  }
+};
+
+Mix mix_of(const PackedFixture& f, size_t steps) {
+  std::vector<int32_t> tokens;
+  for (const Case& c : f.list) tokens.insert(tokens.end(), c.tokens.begin(), c.tokens.end());
+  return {{part_of(tokens, 0, 3), part_of(tokens, 3, 15), part_of(tokens, 1, 8)}, steps};
+}
+
+size_t count_alone(const std::vector<Step>& steps) {
+  return static_cast<size_t>(std::ranges::count_if(steps, [](const Step& step) { return step.stats.alone; }));
+}
+
+void check_same(const std::vector<Step>& found, const std::vector<Step>& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    CASE(i);
+    CHECK(same_bits(found[i].logits, expected[i].logits));
+    CHECK(found[i].dispatch == expected[i].dispatch);
+  }
+}
+
+/// Every slot is filled with NaNs before the host brings an expert into it, while this lives.
+struct PoisonedSlots {
+  PoisonedSlots() { setenv("SIDA_POISON_SLOTS", "1", 1); }
+  ~PoisonedSlots() { unsetenv("SIDA_POISON_SLOTS"); }
+};
+
+TEST_CASE("device passes: at any budget, with pins and resizes between them, bits are those of passes with the host") {
+  if (cuda_state().devices == 0) return;
+  using Named = std::pair<const char*, WeightFormat>;
+  for (const auto& [name, format] : {Named{"olmoe-tiny", kBf16Format}, Named{"qwen3-moe-tiny", kF32Format}}) {
+    CASE(name);
+    if (kFollowsThreads && format != kF32Format) continue;
+    std::optional<PoisonedSlots> poisoned;
+    if (format == kBf16Format) poisoned.emplace();
+    const PackedFixture f(name, format);
+    const size_t steps = kSanitized ? 6 : 20;
+    const Mix mix = mix_of(f, steps);
+    Engine resident = hosted(f, false, 1);
+    const std::vector<Step> expected = mix.run(resident);
+    CHECK(count_alone(expected) == 0);
+    for (const double share : {1.0, 0.5}) {
+      CASE(share);
+      Engine engine = hosted(f, true, share);
+      mix.run(engine);  // brings all experts to the host
+      const std::vector<Step> alone = mix.run(engine);
+      check_same(alone, expected);
+      CHECK(count_alone(alone) > steps / 2);
+      uint64_t moved = 0;
+      for (const Step& each : alone) moved += each.stats.alone ? each.stats.bytes_moved : 0;
+      CHECK((moved > 0) == (share < 1));
+      // Pins, slots and budgets change between passes.
+      std::mt19937 random(3);
+      const auto experts = static_cast<uint32_t>(engine.plan().experts);
+      const std::vector<Step> changed = mix.run(engine, [&](size_t) {
+        const uint64_t slots = experts / 4 + random() % (experts - experts / 4);
+        const std::vector<ExpertId> pinned{static_cast<ExpertId>(random() % experts)};
+        engine.set_budget(engine.plan().fixed() + slots * engine.plan().slot);
+        engine.store().pin(pinned, true);
+        if (random() % 2 == 0) engine.store().pin(pinned, false);
+      });
+      check_same(changed, expected);
+      CHECK(count_alone(changed) > 0);
+      // Where a layer may find too few slots, the host serves.
+      std::vector<ExpertId> all(experts);
+      for (ExpertId id = 0; id < experts; ++id) all[id] = id;
+      engine.store().pin(all, false);
+      engine.set_budget(engine.plan().smallest());
+      const std::vector<Step> fewest = mix.run(engine);
+      check_same(fewest, expected);
+      CHECK(count_alone(fewest) == 0);
+    }
+  }
+}
+
+TEST_CASE("device passes: families with shared experts, latent rows, windows, and recurrent states") {
+  if (cuda_state().devices == 0 || kFollowsThreads) return;
+  for (const char* name : {"qwen2-moe-tiny", "mixtral-tiny", "deepseek-v2-lite-tiny", "qwen3-next-tiny"}) {
+    CASE(name);
+    const PackedFixture f(name);
+    const Mix mix = mix_of(f, 4);
+    Engine resident = hosted(f, false, 1), engine = hosted(f, true, 0.6);
+    mix.run(engine);
+    const std::vector<Step> alone = mix.run(engine);
+    check_same(alone, mix.run(resident));
+    CHECK(count_alone(alone) > 0);
+  }
+}
+
+TEST_CASE("device passes: an encoder, and a decoder that attends to it") {
+  if (cuda_state().devices == 0 || kFollowsThreads) return;
+  const PackedFixture f("switch-tiny-untied");
+  const std::vector<int32_t> ids{0, 1}, offsets{0, 5, 9}, children{100, 101}, starts{0, 1, 2};
+  const std::vector<int32_t> tokens{5, 9, 8, 31, 7, 40, 41, 6, 9};
+  const auto passes = [&](Engine& engine) {
+    std::vector<Step> out{step(engine, pass_of(0, ids, offsets, tokens))};
+    std::vector<int32_t> last{0, 0};
+    for (int i = 0; i < 5; ++i) {
+      out.push_back(step(engine, pass_of(1, children, starts, last, ids)));
+      last = {5 + i, 9 + 2 * i};
+    }
+    engine.release_sequences(ids);
+    engine.release_sequences(children);
+    return out;
+  };
+  Engine resident = hosted(f, false, 1), engine = hosted(f, true, 0.7);
+  const std::vector<Step> expected = passes(resident);
+  for (int round = 0; round < 3; ++round) check_same(passes(engine), expected);
+  CHECK(count_alone(passes(engine)) == expected.size());
+}
+
+TEST_CASE("device passes: a pass that needs an expert from the disk is run again by the host") {
+  if (cuda_state().devices == 0) return;
+  const PackedFixture f("olmoe-tiny");
+  Engine resident = hosted(f, false, 1), engine = hosted(f, true, 0.6);
+  size_t stopped = 0, alone = 0;
+  bool read = true;
+  const std::vector<int32_t> id{0}, offsets{0, 1};
+  for (int32_t pass = 0; pass < (kSanitized ? 12 : 40); ++pass) {
+    const std::vector<int32_t> token{5 + pass / 3};
+    const Step found = step(engine, pass_of(0, id, offsets, token));
+    check_same({found}, {step(resident, pass_of(0, id, offsets, token))});
+    alone += found.stats.alone;
+    stopped += !read && !found.stats.alone;
+    if (!found.stats.alone) read = found.stats.disk_reads > 0;
+  }
+  CHECK(stopped > 0);
+  CHECK(alone > 0);
+}
+
+TEST_CASE("device passes: prefetches, other routings and whole layers take the host, and what is found is told") {
+  if (cuda_state().devices == 0 || kFollowsThreads) return;
+  const PackedFixture f("olmoe-tiny");
+  Engine engine = hosted(f, true, 0.6);
+  const std::vector<int32_t> id{0}, offsets{0, 1}, token{7};
+  Batch batch = pass_of(0, id, offsets, token);
+  batch.whole_layers = true;
+  step(engine, batch);  // brings all experts to the host
+  batch.whole_layers = false;
+  step(engine, batch);
+  const auto alone = [&](const Batch& of) { return step(engine, of).stats.alone; };
+  CHECK(alone(batch));
+  batch.route_ahead = 1;
+  CHECK(!alone(batch));
+  batch.route_ahead = 0;
+  batch.whole_layers = true;
+  CHECK(!alone(batch));
+  batch.whole_layers = false;
+  const Step last = step(engine, batch);
+  CHECK(last.stats.alone);
+  const ResidencyStats& stats = last.stats;
+  const size_t layers = moe_layers_of(engine, 0), k = engine.spec().top_k();
+  CHECK(stats.needed == layers * k);
+  CHECK(stats.resident + stats.on_demand == stats.needed);
+  const auto count = [&](Found found) {
+    return static_cast<uint64_t>(std::ranges::count(last.found, static_cast<uint8_t>(found)));
+  };
+  CHECK(count(Found::kResident) == stats.resident);
+  CHECK(count(Found::kOnDemand) == stats.on_demand);
+  CHECK(last.stats.bytes_moved == stats.on_demand * engine.pack().experts.slot_bytes);
+  CHECK(last.stats.stall_ns == 0);
+}
+
+}  // namespace
