@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "ops/cpu/choose_experts.h"
 #include "ops/cpu/kernels.h"
@@ -117,7 +118,7 @@ void CudaOps::weigh_choices(const float* factors, size_t experts, Dispatch& disp
 }
 
 void CudaOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) {
-  product(work_.activations.normed, tokens, output_gate, work_.gates, Epilogue::kStore);
+  output_gates(output_gate, tokens);
   std::vector<float>& gates = router_logits_;
   gates.resize(2 * tokens);
   download(gates.data(), work_.gates, gates.size() * sizeof(float));
@@ -145,6 +146,7 @@ void CudaOps::take_choices(const Dispatch& dispatch, size_t tokens) {
     positions[next] = position;
     alphas[next] = std::bit_cast<uint32_t>(dispatch.alpha[choice]);
   }
+  normed_rounded_ = false;
   order_ = uploads_.put(std::span<const uint32_t>(choices_));
   positions_ = order_ + count;
   alpha_ = reinterpret_cast<const float*>(positions_ + tokens * k);
@@ -162,6 +164,11 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
                           const Dispatch& dispatch) {
   const BlockLayout& matrices = layout.layers[layer];
   const size_t width = layout.shape.width, hidden = layout.shape.hidden;
+  const WeightFormat up = matrices.format(Projection::kUp);
+  std::optional<cuda::RoundedRows> normed_codes, hidden_codes;
+  // As on the CPU, where gate and up share the rounded rows.
+  const bool alike = !gated(layout.shape.activation) || matrices.format(Projection::kGate) == up;
+  if (alike && rounds(up)) normed_codes = rounded_normed();
   for (const ExpertBlock& expert : experts) device_.compute_after_fill(expert.block);
   const auto from_normed = [&](Projection projection, Epilogue epilogue) {
     products_.clear();
@@ -170,7 +177,7 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
       products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
                            matrices.matrix(block, projection), work_.up + at * hidden});
     }
-    cuda::gemm(products_, {width, hidden, epilogue}, stream());
+    multiply(work_.activations.normed, normed_codes ? &*normed_codes : nullptr, {width, hidden, epilogue});
   };
   if (gated(layout.shape.activation)) from_normed(Projection::kGate, Epilogue::kStore);
   from_normed(Projection::kUp, activation_epilogue(layout.shape.activation));
@@ -183,9 +190,18 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
                     matrices.matrix(experts[i].block, Projection::kDown),
                     work_.outputs + at * width};
   }
-  cuda::gemm(products_, {hidden, width, Epilogue::kStore}, stream());
+  if (rounds(matrices.format(Projection::kDown))) {
+    hidden_codes = rounded_hidden(work_.up, dispatch.order.size(), hidden);
+  }
+  multiply(work_.up, hidden_codes ? &*hidden_codes : nullptr, {hidden, width, Epilogue::kStore});
   const uint64_t mark = device_.mark();
   for (const ExpertBlock& expert : experts) device_.used(expert.block, mark);
+}
+
+void CudaOps::put_expert_outputs(const float* outputs, size_t first, size_t rows) {
+  cuda_check(cudaMemcpyAsync(work_.outputs + first * spec_.width, outputs, rows * spec_.width * sizeof(float),
+                             cudaMemcpyHostToDevice, stream()),
+             "cudaMemcpyAsync");
 }
 
 void CudaOps::combine(const Dispatch& dispatch, size_t tokens, float* y) {

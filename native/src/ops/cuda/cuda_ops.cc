@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "core/error.h"
@@ -15,6 +16,7 @@ namespace sida {
 CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
                  const BatchLimits& limits)
     : spec_(spec),
+      activations_(limits.activations),
       device_(static_cast<CudaBackend&>(memory.backend())),
       cache_(cache),
       work_(memory, spec, limits),
@@ -150,13 +152,15 @@ void CudaOps::linear(const float* x, size_t rows, std::span<const Product> produ
   const auto alike = [](const PanelMatrix& a, const PanelMatrix& b) {
     return a.n == b.n && a.format.type == b.format.type && a.format.group == b.format.group;
   };
+  std::optional<cuda::RoundedRows> codes;
   for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
     const PanelMatrix& first = products[begin].w;
+    if (rounds(first.format) && !codes) codes = rounded(x, rows, first.k);
     products_.clear();
     for (; end < products.size() && products_.size() < cuda::kMaxProducts && alike(first, products[end].w); ++end) {
       products_.push_back({x, nullptr, 1, static_cast<uint32_t>(rows), products[end].w, products[end].y});
     }
-    cuda::gemm(products_, {first.k, first.n, epilogue}, stream());
+    multiply(x, rounds(first.format) ? &*codes : nullptr, {first.k, first.n, epilogue});
   }
 }
 
@@ -209,7 +213,7 @@ void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, siz
   product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
   PanelMatrix down = weights.down;
   if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
-    product(normed, tokens, gate, work_.gates, Epilogue::kStore);
+    output_gates(gate, tokens);
     const cuda::OutputGates gates{work_.gates, tokens, gate.n};
     cuda::gate_rows(gates, weights.up.n, work_.up, stream());
     // The gates scale the hidden layer, which the last bias is not part of.
@@ -235,8 +239,12 @@ void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, con
 }
 
 void CudaOps::states(size_t tokens, float* out) {
-  download(out, work_.activations.normed, tokens * spec_.width * sizeof(float));
+  queue_states(tokens, out);
   wait();
+}
+
+void CudaOps::queue_states(size_t tokens, float* out) {
+  download(out, work_.activations.normed, tokens * spec_.width * sizeof(float));
 }
 
 void CudaOps::finish() {

@@ -5,6 +5,7 @@
 #include "kv/page_pool.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/pass_uploads.h"
+#include "ops/cuda/rounded.h"
 #include "spec/layer_widths.h"
 #include "spec/relative_position.h"
 
@@ -52,6 +53,10 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   }
   upload_bytes = PassUploads::bytes(spec, limits);
   arena.take(uploads, upload_bytes);
+  const bool int8 = limits.activations == ActivationFormat::kInt8;
+  const size_t widest = std::max({spec.width, widths.query, widths.value, widths.dense});
+  arena.take(rounded, int8 ? cuda::rounded_bytes(std::max(tokens, kMaxLogitRows), widest) : 0);
+  arena.take(rounded_hidden, int8 ? cuda::rounded_bytes(choices, widths.expert) : 0);
 
   const size_t shared = arena.used;
   arena.take(activations.queries, tokens * widths.query);

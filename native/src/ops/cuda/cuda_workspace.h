@@ -29,6 +29,10 @@ struct CudaWorkspace {
   float* up;       ///< inputs of the down projection: (tokens, dense width) or (choices, expert width)
   float* outputs;  ///< (choices, width), by expert
 
+  /// Of cuda::RoundedRows, where activations are int8: a product's inputs, and the hidden layer of all experts.
+  std::byte* rounded;
+  std::byte* rounded_hidden;
+
   float* head_rows;  ///< (kMaxLogitRows, width)
   float* logits;     ///< (kMaxLogitRows, vocab)
 
