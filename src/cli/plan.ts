@@ -246,6 +246,9 @@ function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions
     row('routers', plan.routers),
     row('KV cache', plan.kvCache, `${sizes.kvTokens} tokens, ${kv}`),
     row('workspace', plan.workspace, `activations ${sizes.activations}`),
+    ...(plan.hostWorkspace > 0
+      ? [row('host workspace', plan.hostWorkspace, 'of --host-budget, where the CPU computes experts')]
+      : []),
     row('one slot', plan.slot, `${slotOf}, ${formatName(formats.experts)}`),
     ...equalLayers(layers, plan).map(({ first, last, count, experts, bytes }) =>
       row(

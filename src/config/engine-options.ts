@@ -95,6 +95,16 @@ export const ENGINE_OPTIONS = {
     more: 'cuda uses one NVIDIA GPU, which CUDA_VISIBLE_DEVICES chooses. --memory-budget then limits GPU memory, and --host-budget keeps experts in page-locked host memory',
     parse: oneOf(DEVICES),
   }),
+  cpuExperts: option({
+    flag: 'cpu-experts',
+    value: '<when>',
+    group: 'speed',
+    expert: true,
+    default: 'auto',
+    help: 'auto: the CPU computes some experts that a GPU lacks; off',
+    more: 'With --device cuda, --activations int8 and --host-budget. Answers stay the same',
+    parse: oneOf(['auto', 'off'] as const),
+  }),
   policy: option({
     flag: 'policy',
     value: '<name>',

@@ -36,6 +36,7 @@ function engineOf({ config, pack, peerIdentity }: InferenceThreadData): Engine {
     pack,
     memoryBudget: config.memoryBudget,
     hostBudget: config.hostBudget,
+    cpuExperts: config.cpuExperts === 'auto',
     linkBandwidth: config.linkBandwidth,
     linkLatency: config.linkLatencyMs / 1000,
     readDepth: config.readDepth,

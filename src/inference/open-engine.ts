@@ -44,7 +44,7 @@ export interface OpenEngineOptions
 /** Throws budget_too_small with the bytes needed, pack_invalid, or invalid_request if a budget cannot be parsed. */
 export function openEngine(options: OpenEngineOptions): Engine {
   const { memoryBudget, hostBudget, linkBandwidth = 0, linkLatency = 0, ...rest } = options;
-  const { pack, readDepth: _, readChunkBytes: __, policy: ___, ...limits } = rest;
+  const { pack, readDepth: _, readChunkBytes: __, policy: ___, cpuExperts: ____, ...limits } = rest;
   const addon = loadAddon();
   const plan = addon.planMemory({ pack }, limits);
   const budget =

@@ -50,6 +50,8 @@ export interface MemoryPlan {
   routers: number;
   kvCache: number;
   workspace: number;
+  /** Of the host budget, to compute experts with the CPU; 0 where the CPU computes none. */
+  hostWorkspace: number;
   /** One expert's slot, which has room for the largest. */
   slot: number;
   /** The largest expert in the host's memory, whose pages may be smaller than the device's. */
@@ -118,6 +120,8 @@ export interface EngineOptions extends BatchLimits {
   budgetBytes: number;
   /** Bytes of the host tier; 0 turns it off. */
   hostBudgetBytes: number;
+  /** Whether the CPU computes some of the experts that the host tier has and the cuda device lacks; default true. */
+  cpuExperts?: boolean;
   /** Of a simulated link, in bytes per second; 0 is off. */
   linkBandwidth: number;
   /** Of a simulated link, in seconds. */
@@ -247,13 +251,14 @@ export interface NativeBatch {
 }
 
 /** How a layer found an expert that it needed. An index is the value of an EXPERT_* constant. */
-export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand', 'peer'] as const;
+export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand', 'peer', 'cpu'] as const;
 export const EXPERT_UNUSED = 0;
 export const EXPERT_RESIDENT = 1;
 export const EXPERT_PREFETCHED = 2;
 export const EXPERT_LATE = 3;
 export const EXPERT_ON_DEMAND = 4;
 export const EXPERT_PEER = 5;
+export const EXPERT_CPU = 6;
 
 export interface RunStats {
   needed: number;
@@ -263,6 +268,8 @@ export interface RunStats {
   onDemand: number;
   /** Asked of a peer, which answered. */
   peer: number;
+  /** Computed by the CPU of a server with a GPU. */
+  cpu: number;
   prefetchesBegun: number;
   /** Of those, prefetches for what routers named ahead. */
   prefetchesForeseen: number;

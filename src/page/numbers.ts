@@ -21,10 +21,11 @@ export interface Found {
   late: number;
   on_demand: number;
   peer: number;
+  cpu: number;
 }
 
-export const neededExperts = ({ resident, prefetched, late, on_demand, peer }: Found) =>
-  resident + prefetched + late + on_demand + peer;
+export const neededExperts = ({ resident, prefetched, late, on_demand, peer, cpu }: Found) =>
+  resident + prefetched + late + on_demand + peer + cpu;
 
 /** What the price of a budget is reckoned from, in bytes. */
 export interface BudgetCosts {

@@ -58,6 +58,7 @@ const TABLE = {
   expertsLate: foundCounter('late', (s) => s.late),
   expertsOnDemand: foundCounter('on_demand', (s) => s.onDemand),
   expertsPeer: foundCounter('peer', (s) => s.peer),
+  expertsCpu: foundCounter('cpu', (s) => s.cpu),
   bytesMoved: counter(
     'sida_experts_moved_bytes_total',
     'Bytes of experts moved into the device',

@@ -7,6 +7,8 @@ export interface ExpertCost {
   on_demand: number;
   /** Computed by an expert peer. */
   peer: number;
+  /** Computed by the CPU, where the device is a GPU. */
+  cpu: number;
   loaded: number;
   /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
   bytes: number;
@@ -35,6 +37,7 @@ export function noCost(topK: number): ExpertCost {
     late: 0,
     on_demand: 0,
     peer: 0,
+    cpu: 0,
     loaded: 0,
     bytes: 0,
     stall_ms: 0,

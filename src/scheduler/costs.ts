@@ -3,6 +3,7 @@
 import { recallWidths } from '../forecast/hit-ranks.js';
 import type { PassForecast, TableRows } from '../forecast/pass-forecast.js';
 import {
+  EXPERT_CPU,
   EXPERT_LATE,
   EXPERT_ON_DEMAND,
   EXPERT_PEER,
@@ -141,6 +142,10 @@ export class JobCosts {
     }
     if (found === EXPERT_PEER) {
       cost.peer += 1;
+      return;
+    }
+    if (found === EXPERT_CPU) {
+      cost.cpu += 1;
       return;
     }
     if (found === EXPERT_PREFETCHED) cost.prefetched += 1;

@@ -49,15 +49,14 @@ describe('the exports of the addon', () => {
 
   it('number enumerations as the constants do', () => {
     expect(addon.noExpert).toBe(types.NO_EXPERT);
-    const { EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND, EXPERT_PEER } =
-      types;
     const found = [
-      EXPERT_UNUSED,
-      EXPERT_RESIDENT,
-      EXPERT_PREFETCHED,
-      EXPERT_LATE,
-      EXPERT_ON_DEMAND,
-      EXPERT_PEER,
+      types.EXPERT_UNUSED,
+      types.EXPERT_RESIDENT,
+      types.EXPERT_PREFETCHED,
+      types.EXPERT_LATE,
+      types.EXPERT_ON_DEMAND,
+      types.EXPERT_PEER,
+      types.EXPERT_CPU,
     ];
     expect(found.map((number) => addon.names.found[number])).toEqual(types.FOUND);
     const states = [types.ABSENT, types.LOADING, types.RESIDENT];

@@ -35,6 +35,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     expertPeers: undefined,
     peerKey: undefined,
     hostBudget: '0',
+    cpuExperts: 'auto',
     threads: 1,
     policy: 'farthest-next-use',
     predictor: 'auto',

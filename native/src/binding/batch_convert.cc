@@ -240,6 +240,7 @@ Napi::Object BatchAnswers::result(const RunStats& stats) {
   set("diskBytes", stats.disk_bytes);
   set("overtakes", stats.overtakes);
   set("peer", stats.peer);
+  set("cpu", stats.cpu);
   set("peerWaitNs", stats.peer_wait_ns);
   set("passNs", stats.pass_ns);
   set("devicePasses", stats.alone ? 1 : 0);

@@ -102,6 +102,7 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("routers", plan.routers);
   set("kvCache", plan.kv_cache);
   set("workspace", plan.workspace);
+  set("hostWorkspace", plan.host_workspace);
   set("slot", plan.slot);
   set("block", plan.block);
   Napi::Array blocks = Napi::Array::New(env);

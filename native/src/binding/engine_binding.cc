@@ -76,6 +76,7 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
     options.link = {number("linkBandwidth"), number("linkLatency")};
     options.reads = {read_depth_from_js(js.Get("readDepth")), read_chunk_from_js(js.Get("readChunkBytes"))};
     options.peers = peers_from_js(js);
+    if (!js.Get("cpuExperts").IsUndefined()) options.cpu_experts.on = js.Get("cpuExperts").ToBoolean().Value();
     if (!js.Get("policy").IsUndefined()) options.eviction = eviction_rule_from_js(js.Get("policy"));
     engine_ = std::make_unique<Engine>(options);
   });
@@ -174,8 +175,8 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
     set(usage, "kvPageBytes", page_bytes);
     usage.Set("kvWindows", windows);
     Napi::Object host = Napi::Object::New(env);
-    set(host, "budgetBytes", engine_ref.host().budget());
-    set(host, "usedBytes", engine_ref.host().used());
+    set(host, "budgetBytes", engine_ref.host().budget() + engine_ref.host_experts_bytes());
+    set(host, "usedBytes", engine_ref.host().used() + engine_ref.host_experts_bytes());
     set(host, "experts", engine_ref.host().experts());
     usage.Set("host", host);
     usage.Set("disk", read_settings_to_js(env, engine_ref));

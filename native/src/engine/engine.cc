@@ -22,6 +22,12 @@ double load_rate(const ReadSettings& reads, const SimulatedLink& link) {
   return link.bandwidth > 0 ? std::min(disk, link.bandwidth) : disk;
 }
 
+/// 0 where the host's budget would not have room for an expert beside them.
+uint64_t bytes_for_host_experts(const MemoryPlan& plan, const EngineOptions& options) {
+  const bool room = plan.host_workspace + plan.block <= options.host_bytes;
+  return options.cpu_experts.on && room ? plan.host_workspace : 0;
+}
+
 const PeerLinksOptions& with_peers(const EngineOptions& options) {
   if (options.peers.peers.empty() || options.limits.device == DeviceKind::kCpu) return options.peers;
   throw Error("invalid_request", "expert peers need the cpu device");
@@ -40,13 +46,15 @@ Engine::Engine(const EngineOptions& options)
       dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, KvShape::of(pack_.spec, limits_.kv), KvRoom(limits_)),
       disk_(open_experts(pack_)),
-      host_(pack_.experts.slot_bytes, options.host_bytes, backend_->host_memory()),
+      host_experts_bytes_(bytes_for_host_experts(plan_, options)),
+      host_(pack_.experts.slot_bytes, options.host_bytes - host_experts_bytes_, backend_->host_memory()),
       store_(pack_.experts, memory_, *disk_, host_, options.link, options.reads, slots_),
       planner_(pack_.experts.shape, options.eviction),
       weights_(view_weights(pack_.spec, dense_layout_, dense_.data())),
       ops_(make_ops(pack_.spec, weights_, memory_, cache_, limits_)),
       peers_(with_peers(options), pack_.experts, load_rate(store_.read_settings(), options.link)),
-      model_(pack_.spec, weights_, *ops_, store_, peers_),
+      host_experts_(store_, limits_, backend_->host_memory(), host_experts_bytes_, options.cpu_experts),
+      model_(pack_.spec, weights_, *ops_, store_, peers_, host_experts_),
       logit_rows_(memory_, limits_.device, pack_.spec.logit_columns()),
       sequences_(pack_.spec, cache_) {}
 

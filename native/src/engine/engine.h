@@ -27,12 +27,13 @@ namespace sida {
 struct EngineOptions {
   std::string pack;           ///< packed model directory
   uint64_t budget_bytes = 0;  ///< hard limit of bytes on the device
-  uint64_t host_bytes = 0;    ///< host tier; 0 is none
+  uint64_t host_bytes = 0;    ///< host tier, and memory with which the CPU computes experts there; 0 is none
   BatchLimits limits;
   SimulatedLink link;
   ReadTuning reads;
   EvictionRule eviction = EvictionRule::kFarthestNextUse;
   PeerLinksOptions peers = {};
+  HostExpertsOptions cpu_experts = {};
 };
 
 struct RunStats : StoreStats {
@@ -55,6 +56,8 @@ class Engine {
   const MemoryPlan& plan() const { return plan_; }
   const DeviceMemory& memory() const { return memory_; }
   const HostTier& host() const { return host_; }
+  /// Memory of the host's budget with which the CPU computes experts; 0: it does not.
+  uint64_t host_experts_bytes() const { return host_experts_bytes_; }
   ExpertFile& disk() { return *disk_; }
   const KvCache& cache() const { return cache_; }
   ExpertStore& store() { return store_; }
@@ -100,12 +103,14 @@ class Engine {
   DeviceBuffer dense_;
   KvCache cache_;
   std::unique_ptr<ExpertFile> disk_;
+  uint64_t host_experts_bytes_;  ///< of the host's budget
   HostTier host_;
   ExpertStore store_;
   PassPlanner planner_;
   ModelWeights weights_;
   std::unique_ptr<Ops> ops_;
   PeerLinks peers_;
+  HostExperts host_experts_;
   Model model_;
   LogitRows logit_rows_;
   Sequences sequences_;

@@ -7,6 +7,7 @@
 #include "device/device_memory.h"
 #include "engine/devices.h"
 #include "engine/logit_rows.h"
+#include "graph/blocks/host_experts.h"
 #include "kv/kv_cache.h"
 #include "ops/cpu/kernels.h"
 #include "spec/layer_widths.h"
@@ -75,11 +76,10 @@ void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
                                        " experts of a layer");
   }
   if (limits.activations == ActivationFormat::kF32) return;
-  if (limits.device != DeviceKind::kCpu) {
-    throw Error("invalid_request",
-                std::string(activation_format_name(limits.activations)) + " activations need the cpu device");
+  if (limits.activations == ActivationFormat::kBf16) {
+    if (limits.device != DeviceKind::kCpu) throw Error("invalid_request", "bf16 activations need the cpu device");
+    return check_bf16();
   }
-  if (limits.activations == ActivationFormat::kBf16) return check_bf16();
   if (const size_t widest = widest_product(spec); widest > kMaxInt8Inputs) {
     throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +
                                        " inputs exceeds " + std::to_string(kMaxInt8Inputs) +
@@ -101,6 +101,7 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   plan.kv_cache = taken(KvCache::bytes(KvShape::of(spec, limits.kv), KvRoom(limits)));
   plan.workspace = taken(workspace_bytes(spec, limits));
   if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.logit_columns()));
+  plan.host_workspace = HostExperts::bytes(pack.experts, limits);
   plan.slot = taken(pack.experts.slot_bytes);
   plan.block = device_bytes(pack.experts.slot_bytes);
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);

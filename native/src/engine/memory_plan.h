@@ -21,6 +21,7 @@ struct MemoryPlan {
   uint64_t routers = 0;  ///< part of the dense file, listed apart
   uint64_t kv_cache = 0;
   uint64_t workspace = 0;
+  uint64_t host_workspace = 0;        ///< of the host's budget: HostExperts::bytes()
   uint64_t slot = 0;                  ///< room for the largest expert
   uint64_t block = 0;                 ///< the largest expert in the host's memory
   std::vector<uint64_t> block_bytes;  ///< of an expert in the pack, by MoE layer

@@ -164,6 +164,17 @@ void ExpertStore::find_absent(size_t layer, std::span<const uint16_t> needed, st
   }
 }
 
+void ExpertStore::hold_hosted(size_t layer, std::span<const uint16_t> needed, std::vector<HostedExpert>& hosted) {
+  const ExpertId first = layout_.shape.first_id(layer);
+  std::lock_guard lock(mutex_);
+  for (const uint16_t index : needed) {
+    const ExpertRecord& record = residency_.record(first + index);
+    if (record.state != ResidencyState::kAbsent) continue;
+    if (const std::byte* block = host_.hold(first + index))
+      hosted.push_back({first + index, index, block, record.uses});
+  }
+}
+
 void ExpertStore::check_integrity() const {
   std::lock_guard lock(mutex_);
   residency_.check_integrity();

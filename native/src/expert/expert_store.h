@@ -26,6 +26,14 @@ struct StoreStats : ResidencyStats {
   uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
+/// An expert whose block the host tier holds until release_hosted().
+struct HostedExpert {
+  ExpertId id;
+  uint16_t index;
+  const std::byte* block;
+  uint64_t uses;  ///< by passes
+};
+
 /// The experts of one model across its tiers. A residency table decides which are in a device slot, are loaded or are
 /// evicted; the store moves them. One thread uses it; the readers' threads only report that loads have ended.
 class ExpertStore {
@@ -76,6 +84,13 @@ class ExpertStore {
   /// Reports what `layer` of such a pass needed, in the words of LayerVisit, and which experts the device moved.
   /// `needed` is empty where the pass stopped, which then counts for nothing else.
   void take_back(size_t layer, std::span<const uint16_t> needed, std::span<const MovedExpert> moved, uint8_t* found);
+  /// Whether the host tier holds any expert.
+  bool keeps_experts() const { return host_.experts() > 0; }
+  /// Appends the needed experts that are not on the device nor on their way there, and that the host tier has.
+  void hold_hosted(size_t layer, std::span<const uint16_t> needed, std::vector<HostedExpert>& hosted);
+  void release_hosted(const HostedExpert& expert) { host_.release(expert.id); }
+  /// Of copies from the host tier, as measured.
+  double seconds_per_copied_byte() const { return transfers_.seconds_per_copied_byte(); }
 
   /// Throws internal when an invariant is broken. Call between passes.
   void check_integrity() const;
@@ -117,7 +132,8 @@ class ExpertStore {
 class LayerVisit {
  public:
   /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for
-  /// each. `asked` (experts of the layer, or none): 1 for those that peers compute, which are not handed out.
+  /// each. `asked` (experts of the layer, or none): Found::kPeer or kCpu for those that are computed
+  /// elsewhere and are not handed out, else 0.
   LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found,
              std::span<const uint8_t> asked = {});
   ~LayerVisit();

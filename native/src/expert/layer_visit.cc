@@ -21,8 +21,8 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
   residency_.begin_visit();
   for (const uint16_t index : needed) {
     if (!asked.empty() && asked[index] != 0) {
-      residency_.need_elsewhere(first_id_ + index);
-      found[index] = static_cast<uint8_t>(Found::kPeer);
+      residency_.need_elsewhere(first_id_ + index, static_cast<Found>(asked[index]));
+      found[index] = asked[index];
     } else {
       found[index] = static_cast<uint8_t>(residency_.need(first_id_ + index));
     }

@@ -28,6 +28,7 @@ struct Transfer {
   /// The host tier's copy of a block from the disk; reserved by the thread that moves the transfer's first chunk.
   HostTier::Block kept;
   std::once_flag keeping;
+  uint64_t began_ns = 0;  ///< when its first chunk was taken from the host tier's queue
 
   // Of the queue.
   uint64_t taken = 0;

@@ -280,9 +280,9 @@ Found ResidencyTable::need(ExpertId id) {
   return lease(id);
 }
 
-void ResidencyTable::need_elsewhere(ExpertId id) {
+void ResidencyTable::need_elsewhere(ExpertId id, Found by) {
   count_need(id);
-  ++stats_.peer;
+  ++(by == Found::kCpu ? stats_.cpu : stats_.peer);
 }
 
 Found ResidencyTable::bring_back(ExpertId id) {

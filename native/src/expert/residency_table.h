@@ -105,10 +105,10 @@ struct ForeseenNeed {
 };
 
 /// How a layer found an expert that it needed.
-enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand, kPeer };
+enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand, kPeer, kCpu };
 /// In the order of their numbers.
-inline constexpr std::array<const char*, 6> kFoundNames{"unused", "resident",  "prefetched",
-                                                        "late",   "on_demand", "peer"};
+inline constexpr std::array<const char*, 7> kFoundNames{"unused",    "resident", "prefetched", "late",
+                                                        "on_demand", "peer",     "cpu"};
 
 struct ResidencyStats {
   uint64_t needed = 0;
@@ -117,6 +117,7 @@ struct ResidencyStats {
   uint64_t late = 0;
   uint64_t on_demand = 0;
   uint64_t peer = 0;  ///< asked of a peer
+  uint64_t cpu = 0;   ///< computed by the CPU of a server with a GPU
   uint64_t prefetches_begun = 0;
   uint64_t prefetches_foreseen = 0;   ///< of those begun, for foreseen needs
   uint64_t prefetches_cancelled = 0;  ///< before their transfer began
@@ -202,8 +203,8 @@ class ResidencyTable {
   void begin_visit();
   /// Each expert once.
   Found need(ExpertId id);
-  /// Need of an expert that a peer is asked for.
-  void need_elsewhere(ExpertId id);
+  /// Need of an expert that a peer or the CPU is asked for.
+  void need_elsewhere(ExpertId id, Found by);
   /// The peer did not answer: the visit needs the expert here.
   Found bring_back(ExpertId id);
   /// The next load that the visit waits for. Nothing when no slot can be freed, or when `enough` experts keep the layer

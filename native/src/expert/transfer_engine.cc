@@ -1,6 +1,7 @@
 #include "expert/transfer_engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/follow.h"
 #include "core/profile.h"
 
 namespace sida {
@@ -15,6 +17,14 @@ namespace {
 
 /// A memory copy of this size takes well below a millisecond.
 constexpr uint64_t kCopiedChunk = 2 << 20;
+/// Bytes a second of a link to a device, until it is measured.
+constexpr double kUnmeasuredLink = 12e9;
+
+uint64_t steady_ns() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
 
 }  // namespace
 
@@ -25,7 +35,8 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, Expe
       host_(host),
       link_(link),
       done_(std::move(done)),
-      settings_(choose_read_settings(disk, layout.slot_bytes, tuning)) {
+      settings_(choose_read_settings(disk, layout.slot_bytes, tuning)),
+      seconds_per_copied_byte_(1 / kUnmeasuredLink) {
   try {
     add_lane(&disk, settings_.depth, settings_.chunk_bytes);
     if (host.on()) {
@@ -223,10 +234,20 @@ void TransferEngine::end(Transfer& transfer, DeviceWriter& writer) {
   if (!held) return;
   try {
     writer.finish();
+    learn_copy(transfer);
   } catch (const Error&) {
     // A failed device no longer reads the block. The next call that uses the device throws this error.
   }
   host_.release(id);
+}
+
+void TransferEngine::learn_copy(const Transfer& transfer) {
+  Lane& lane = *lanes_.back();
+  std::lock_guard lock(lane.mutex);
+  // Copies follow each other: one begins when the one before has ended.
+  const uint64_t now = steady_ns(), begin = std::max(transfer.began_ns, std::exchange(last_copied_ns_, now));
+  const double seconds = static_cast<double>(now - begin) / 1e9;
+  seconds_per_copied_byte_ = follow(seconds_per_copied_byte_, seconds / static_cast<double>(transfer.bytes), kWorkStep);
 }
 
 void TransferEngine::work(Lane& lane, DeviceWriter& writer) {
@@ -237,6 +258,11 @@ void TransferEngine::work(Lane& lane, DeviceWriter& writer) {
     lane.wake.wait(lock, [&] { return lane.stopping || !lane.queue.empty(); });
     if (lane.stopping) return;
     const std::vector<TransferChunk> chunks = lane.queue.take();
+    if (lane.file == nullptr) {
+      for (const TransferChunk& chunk : chunks) {
+        if (chunk.begin == 0) chunk.transfer->began_ns = steady_ns();
+      }
+    }
     lock.unlock();
     const uint64_t begin_ns = profile_on() ? profile_now() : 0;
     std::vector<std::exception_ptr> errors = move(lane, writer, chunks);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -52,6 +53,8 @@ class TransferEngine {
   bool cancel(ExpertId id);
 
   const ReadSettings& settings() const { return settings_; }
+  /// Of copies from the host tier, as measured.
+  double seconds_per_copied_byte() const { return seconds_per_copied_byte_; }
   /// Prefetches that keep every reader busy. More would only take slots early.
   size_t prefetches_in_flight() const;
   /// Figures since the last call.
@@ -82,6 +85,7 @@ class TransferEngine {
   std::exception_ptr read(ExpertFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks);
   void keep_for_host(const TransferChunk& chunk, const std::byte* bytes);
   void end(Transfer& transfer, DeviceWriter& writer);
+  void learn_copy(const Transfer& transfer);
 
   ExpertLayout layout_;
   Backend& device_;
@@ -91,6 +95,8 @@ class TransferEngine {
   ReadSettings settings_;
   /// The file's, then the host tier's where it is on.
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::atomic<double> seconds_per_copied_byte_;
+  uint64_t last_copied_ns_ = 0;  ///< when the last copy from the host tier ended
 };
 
 }  // namespace sida

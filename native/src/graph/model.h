@@ -19,8 +19,9 @@ namespace sida {
 class Model {
  public:
   /// All outlive the model.
-  Model(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts, PeerLinks& peers)
-      : spec_(spec), weights_(weights), ops_(ops), moe_(spec, weights, ops, experts, peers) {}
+  Model(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts, PeerLinks& peers,
+        HostExperts& host)
+      : spec_(spec), weights_(weights), ops_(ops), moe_(spec, weights, ops, experts, peers, host) {}
 
   /// Runs a stack over new tokens of sequences and leaves its final states for states() and logits(). A stack before
   /// the last also leaves the keys and values for the next stack's cross-attention in the sequences' pages. False where

@@ -162,6 +162,9 @@ class Ops {
   /// Where experts() leaves its outputs (choices, width), in the order of Dispatch::order; null where that is not in
   /// host memory.
   virtual float* expert_outputs() = 0;
+  /// Copies outputs (rows, width) of an expert, in host memory, page-locked, to where experts() leaves them, from
+  /// position `first` of Dispatch::order on. They must stay unchanged until the device has been waited for.
+  virtual void put_expert_outputs(const float* outputs, size_t first, size_t rows) = 0;
   /// y (tokens, width) += Σ alpha · output over each token's choices, by ascending expert.
   virtual void combine(const Dispatch& dispatch, size_t tokens, float* y) = 0;
 
@@ -172,6 +175,8 @@ class Ops {
   virtual void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) = 0;
   /// `out` (tokens, width), in host memory: normed.
   virtual void states(size_t tokens, float* out) = 0;
+  /// The same without waiting. A device other than the host fills `out`, page-locked, before choose() returns.
+  virtual void queue_states(size_t tokens, float* out) = 0;
   /// Blocks until the whole pass has been computed. Throws device_failed.
   virtual void finish() = 0;
 };

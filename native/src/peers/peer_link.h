@@ -6,18 +6,13 @@
 #include <thread>
 #include <vector>
 
+#include "core/follow.h"
 #include "peers/peer_links.h"
 
 namespace sida {
 
 /// At first, and after a good answer.
 inline constexpr auto kRetryTime = std::chrono::seconds(1);
-
-/// Moves `value` towards the median of what is seen.
-inline double follow(double value, double seen, double step) { return seen > value ? value * step : value / step; }
-
-/// How far one observation moves a speed of computing.
-inline constexpr double kWorkStep = 1.1;
 
 /// One peer: its connection, what is known of it, and what the running visit asks it for.
 struct PeerLinks::Link {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "expert/residency_table.h"
 #include "peers/peer_link.h"
 
 namespace sida {
@@ -78,7 +79,7 @@ void PeerVisit::choose(std::span<const uint8_t> absent) {
       link->passed_over = true;
     }
     for (const AskedExpert& expert : link->experts) {
-      links_.asked_[expert.index] = 1;
+      links_.asked_[expert.index] = static_cast<uint8_t>(Found::kPeer);
       asked_ = links_.asked_;
     }
     if (!link->passed_over) continue;

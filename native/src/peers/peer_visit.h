@@ -22,7 +22,7 @@ class PeerVisit {
   PeerVisit(const PeerVisit&) = delete;
   PeerVisit& operator=(const PeerVisit&) = delete;
 
-  /// (experts of the layer): 1 where a peer is asked. Empty where none is.
+  /// (experts of the layer): Found::kPeer where a peer is asked, else 0. Empty where none is.
   std::span<const uint8_t> asked() const { return asked_; }
   /// Sends rows of x (tokens, width).
   void send(const float* x);

@@ -5,8 +5,8 @@
 
 namespace sida {
 
-/// The type of activations in products: f32 in all; int8 in those with quantized weights, bf16 in those with bf16
-/// weights. cpu only, but for f32.
+/// The type of activations in products: f32 in all; int8 in those with quantized weights; bf16 in those with bf16
+/// weights, on the cpu alone.
 enum class ActivationFormat : uint8_t { kF32, kBf16, kInt8 };
 
 constexpr const char* activation_format_name(ActivationFormat format) {

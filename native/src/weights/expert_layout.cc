@@ -40,6 +40,10 @@ PanelMatrix BlockLayout::matrix(const std::byte* block, Projection projection) c
   return {};
 }
 
+WeightFormat BlockLayout::format(Projection projection) const {
+  return std::ranges::find(matrices, projection, &ExpertMatrix::projection)->format;
+}
+
 void ExpertShape::set_experts(std::span<const size_t> counts) {
   layers = counts.size();
   experts_per_layer = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());

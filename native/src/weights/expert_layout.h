@@ -73,6 +73,8 @@ struct BlockLayout {
 
   /// A matrix of `block`; null data where the layout has none such.
   PanelMatrix matrix(const std::byte* block, Projection projection) const;
+  /// Of a matrix that the layout has.
+  WeightFormat format(Projection projection) const;
 };
 
 /// The blocks of all experts, which stand one after the other, by id.

@@ -61,6 +61,7 @@ constexpr std::common_type_t<A, B> min(A first, B second) {
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 
 /// Orders the memory of the threads that call it, too.
 inline unsigned atomicInc(unsigned* address, unsigned most) {

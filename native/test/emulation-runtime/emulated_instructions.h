@@ -25,6 +25,9 @@ std::byte* dynamic_shared();
 /// c (16, 8) += a (16, 16) · b (16, 8) by one warp. Products are exact, sums f32 in the order of k.
 void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
+/// c (16, 8) += a (16, 32) · b (32, 8) of signed bytes by one warp; sums wrap.
+void mma_int8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+
 inline uint32_t masked_or(uint32_t word, uint32_t mask, uint32_t bits) { return (word & mask) | bits; }
 
 /// 16 bytes, 16-byte aligned.

@@ -161,7 +161,7 @@ TEST_CASE(
   CHECK(!table.next_prefetch(2));
   table.finish_load(3, true);
   table.begin_visit();
-  table.need_elsewhere(2);
+  table.need_elsewhere(2, Found::kPeer);
   table.need(3);
   table.layer_runs(0, kLayerExperts);
   CHECK(table.hand_out() == ExpertId{3});

@@ -136,6 +136,7 @@ function totalsOf(counters: EngineCounters | undefined): z.infer<typeof ExpertsE
     late: counters?.expertsLate ?? 0,
     on_demand: counters?.expertsOnDemand ?? 0,
     peer: counters?.expertsPeer ?? 0,
+    cpu: counters?.expertsCpu ?? 0,
     active_sequences: counters?.activeSequences ?? 0,
     waiting_inputs: counters?.waitingInputs ?? 0,
   };

@@ -192,6 +192,7 @@ export const ExpertsEvent = z
         late: z.number(),
         on_demand: z.number(),
         peer: z.number(),
+        cpu: z.number(),
         active_sequences: z.number(),
         waiting_inputs: z.number(),
       })

@@ -117,6 +117,7 @@ export const Experts = z
     late: z.int(),
     on_demand: z.int(),
     peer: z.int().meta({ description: 'Experts that an expert peer computed' }),
+    cpu: z.int().meta({ description: 'Experts that the CPU of a server with a GPU computed' }),
     loaded: z.int().meta({ description: 'Experts that were not resident when first needed' }),
     bytes_moved: z.int().meta({ description: 'An expert shared with another request counts for both' }),
     stall_ms: z

@@ -57,6 +57,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     peerKey: undefined,
     memoryBudget: '100%',
     hostBudget: '0',
+    cpuExperts: 'auto',
     threads: 1,
     policy: 'lru',
     predictor: 'none',

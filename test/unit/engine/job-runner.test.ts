@@ -60,6 +60,7 @@ const cost = {
   late: 0,
   on_demand: 0,
   peer: 0,
+  cpu: 0,
   loaded: 0,
   bytes: 0,
   stall_ms: 0,

@@ -29,9 +29,9 @@ it('tells why a peer is not connected', () => {
 });
 
 it('tells the share of the needed experts that peers computed', () => {
-  const found = { resident: 50, prefetched: 10, late: 5, on_demand: 10, peer: 25 };
+  const found = { resident: 50, prefetched: 10, late: 5, on_demand: 9, peer: 25, cpu: 1 };
   expect(sharesText(found)).toBe('Expert peers computed 25.0 % of 100 experts needed.');
-  expect(sharesText({ resident: 0, prefetched: 0, late: 0, on_demand: 0, peer: 0 })).toBe(
+  expect(sharesText({ resident: 0, prefetched: 0, late: 0, on_demand: 0, peer: 0, cpu: 0 })).toBe(
     'Expert peers have computed nothing yet.',
   );
 });

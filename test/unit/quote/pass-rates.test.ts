@@ -9,7 +9,7 @@ const PRIOR = { absent: 0.5, loadSeconds: 0 };
 const stats = (own: Partial<RunStats>): RunStats => ({
   ...{ needed: 16, resident: 0, prefetched: 0, late: 0, onDemand: 0, prefetchesBegun: 0 },
   ...{ prefetchesForeseen: 0, prefetchesCancelled: 0, prefetchesWasted: 0, bytesMoved: 0, devicePasses: 0 },
-  ...{ peer: 0, stallNs: 0, peerWaitNs: 0, diskReads: 0, diskBytes: 0, overtakes: 0, passNs: 1e6 },
+  ...{ peer: 0, cpu: 0, stallNs: 0, peerWaitNs: 0, diskReads: 0, diskBytes: 0, overtakes: 0, passNs: 1e6 },
   ...own,
 });
 

@@ -124,6 +124,7 @@ describe('jobs', () => {
     // The encoder uses experts 0, 1, 2 and 3. The decoder's start token uses expert 0 in each of two steps.
     expect(ends[1]).toEqual({
       peer: 0,
+      cpu: 0,
       needed: 6,
       resident: 3,
       prefetched: 1,

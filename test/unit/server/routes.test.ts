@@ -65,6 +65,7 @@ describe('POST /v1/classify', () => {
       late: 0,
       on_demand: 2,
       peer: 0,
+      cpu: 0,
       loaded: 2,
       bytes_moved: 100,
       stall_ms: 0.5,

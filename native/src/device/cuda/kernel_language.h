@@ -34,6 +34,7 @@ using emulation::dynamic_shared;
 using emulation::load_once_16;
 using emulation::masked_or;
 using emulation::mma_bf16;
+using emulation::mma_int8;
 
 /// Starts `kernel` on `stream`. Errors show in cudaGetLastError().
 template <class... Parameters>
@@ -69,6 +70,16 @@ __device__ inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uin
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// c (16, 8) += a (16, 32) · b (32, 8) of signed bytes by one warp, with the fragments of mma.sync.m16n8k32 (PTX ISA,
+/// 9.7.14.5.11). A word of a carries four neighbours of a row, a word of b four of a column, the smallest k lowest.
+__device__ inline void mma_int8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 

@@ -14,14 +14,19 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   const size_t width = experts_.layout().shape.experts_per_layer;
   const bool ahead = trace.route_ahead > 0 && trace.predicted == nullptr;
   if (ahead) route_ahead_.begin(weights.moe_layer, tokens, trace.route_ahead);
+  const bool shares = !trace.whole_layers && host_.may_ask(weights.moe_layer, tokens);
+  // The host waits for the choices anyway.
+  const bool queued = shares && trace.predicted == nullptr && !spec.branches;
+  if (queued) ops_.queue_states(tokens, host_.rows());
   route(spec, weights, sequences, tokens, trace, trace_layer);
   report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
   ops_.take_choices(dispatch_, tokens);
   uint8_t* found = trace.found + trace_layer * width;
   std::optional<PeerVisit> peers;
   ask_peers(weights.moe_layer, trace, peers);
-  LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, found,
-                   peers ? peers->asked() : std::span<const uint8_t>());
+  const std::span<const uint8_t> of_host =
+      shares ? host_.ask(weights.moe_layer, dispatch_) : std::span<const uint8_t>();
+  LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, found, peers ? peers->asked() : of_host);
   if (ahead) {
     visit.begin_loads();
     if (trace_layer == 0) route_ahead_.start_pass();
@@ -33,6 +38,13 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
     run_shared_branch(spec, weights, tokens, y);
   }
   if (peers) peers->send(ops_.activations().normed);
+  if (!of_host.empty()) {
+    visit.begin_loads();
+    if (!queued) ops_.states(tokens, host_.rows());
+    // The device computes what it has meanwhile.
+    run_group(visit.next_ready(), visit, weights.moe_layer);
+    host_.compute(weights.moe_layer, dispatch_, ops_);
+  }
   run_experts(visit, weights.moe_layer);
   if (peers) {
     const std::vector<uint16_t> missing = peers->receive(ops_.expert_outputs());
@@ -97,28 +109,30 @@ void MoeBlock::ask_peers(size_t layer, const RoutingTrace& trace, std::optional<
 }
 
 void MoeBlock::run_experts(LayerVisit& visit, size_t layer) {
-  while (const auto first = visit.next()) {
-    group_.clear();
-    size_t rows = 0;
-    double work = 0;
-    for (auto expert = first; expert; expert = visit.next_ready()) {
-      const uint32_t count = dispatch_.begin[expert->index + 1] - dispatch_.begin[expert->index];
-      if (count == 0) continue;  // with whole_layers an expert may have no tokens
-      group_.push_back({expert->index, expert->block});
-      profile_mark(
-          ProfileOp::kTakeExpert,
-          {.layer = static_cast<int32_t>(layer), .expert = expert->index, .tokens = static_cast<int32_t>(count)});
-      rows += count;
-      if (peers_.any()) work += peers_.work_of(layer, count);
-    }
-    const ProfileScope computing(ProfileOp::kExperts,
-                                 {.layer = static_cast<int32_t>(layer), .tokens = static_cast<int32_t>(rows)});
-    const auto begin = std::chrono::steady_clock::now();
-    ops_.experts(experts_.layout(), layer, group_, dispatch_);
-    if (work == 0) continue;
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    peers_.learn_local(seconds.count(), work);
+  while (const auto first = visit.next()) run_group(first, visit, layer);
+}
+
+void MoeBlock::run_group(std::optional<LayerVisit::Expert> first, LayerVisit& visit, size_t layer) {
+  group_.clear();
+  size_t rows = 0;
+  double work = 0;
+  for (auto expert = first; expert; expert = visit.next_ready()) {
+    const uint32_t count = dispatch_.begin[expert->index + 1] - dispatch_.begin[expert->index];
+    if (count == 0) continue;  // with whole_layers an expert may have no tokens
+    group_.push_back({expert->index, expert->block});
+    profile_mark(
+        ProfileOp::kTakeExpert,
+        {.layer = static_cast<int32_t>(layer), .expert = expert->index, .tokens = static_cast<int32_t>(count)});
+    rows += count;
+    if (peers_.any()) work += peers_.work_of(layer, count);
   }
+  const ProfileScope computing(ProfileOp::kExperts,
+                               {.layer = static_cast<int32_t>(layer), .tokens = static_cast<int32_t>(rows)});
+  const auto begin = std::chrono::steady_clock::now();
+  ops_.experts(experts_.layout(), layer, group_, dispatch_);
+  if (work == 0) return;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  peers_.learn_local(seconds.count(), work);
 }
 
 void MoeBlock::run_shared_branch(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens, float* y) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "expert/expert_store.h"
+#include "graph/blocks/host_experts.h"
 #include "graph/blocks/route_ahead.h"
 #include "graph/routing_trace.h"
 #include "kv/sequence_span.h"
@@ -21,8 +22,14 @@ namespace sida {
 /// their outputs in an order that does not depend on residency.
 class MoeBlock {
  public:
-  MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts, PeerLinks& peers)
-      : model_(spec), ops_(ops), experts_(experts), peers_(peers), route_ahead_(spec, weights, ops, experts) {}
+  MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts, PeerLinks& peers,
+           HostExperts& host)
+      : model_(spec),
+        ops_(ops),
+        experts_(experts),
+        peers_(peers),
+        host_(host),
+        route_ahead_(spec, weights, ops, experts) {}
 
   /// y += moe(normed), y (tokens, width). `trace_layer`: the layer's place among the pass's MoE layers.
   void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
@@ -47,11 +54,14 @@ class MoeBlock {
   /// Chooses which experts peers compute. Leaves `visit` empty where none is asked.
   void ask_peers(size_t layer, const RoutingTrace& trace, std::optional<PeerVisit>& visit);
   void run_experts(LayerVisit& visit, size_t layer);
+  /// Runs an expert together with all others that are resident.
+  void run_group(std::optional<LayerVisit::Expert> first, LayerVisit& visit, size_t layer);
 
   const ModelSpec& model_;
   Ops& ops_;
   ExpertStore& experts_;
   PeerLinks& peers_;
+  HostExperts& host_;
   RouteAhead route_ahead_;
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.
   Dispatch dispatch_;

@@ -99,6 +99,10 @@ void CpuOps::experts(const ExpertLayout& layout, size_t layer, std::span<const E
   expert_ffn(pool_, group_, work_.normed, dispatch.k, layout.shape.activation, work_.expert_scratch());
 }
 
+void CpuOps::put_expert_outputs(const float* outputs, size_t first, size_t rows) {
+  std::memcpy(work_.outputs + first * spec_.width, outputs, rows * spec_.width * sizeof(float));
+}
+
 void CpuOps::combine(const Dispatch& dispatch, size_t, float* y) {
   const size_t width = spec_.width, lines = (width + 15) / 16;
   // Sums are in the order of experts, because the order in which experts become resident varies. Threads share the

@@ -56,10 +56,12 @@ class CpuOps final : public Ops {
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                const Dispatch& dispatch) override;
   float* expert_outputs() override { return work_.outputs; }
+  void put_expert_outputs(const float* outputs, size_t first, size_t rows) override;
   void combine(const Dispatch& dispatch, size_t tokens, float* y) override;
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) override;
   void states(size_t tokens, float* out) override;
+  void queue_states(size_t tokens, float* out) override { states(tokens, out); }
   void finish() override {}
 
  private:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "ops/cpu/choose_experts.h"
 #include "ops/cpu/kernels.h"
@@ -86,6 +87,10 @@ void CudaOps::queue_choices(const float* x, const PanelMatrix& router, const Rou
 void CudaOps::route(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, uint16_t* expert,
                     float* alpha) {
   const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
+  if (rounds(router.format)) {
+    product(x, tokens, router, work_.router, Epilogue::kStore);
+    return cuda::choose(work_.router, tokens, router.n, top, expert, alpha, stream());
+  }
   const cuda::Product logits{x, nullptr, 1, static_cast<uint32_t>(tokens), router, work_.router};
   cuda::gemm(logits, Epilogue::kStore, {work_.arrived, nullptr, {}, top, expert, alpha}, stream());
 }
@@ -135,7 +140,7 @@ void CudaOps::weigh_choices(const float* factors, size_t experts, Dispatch& disp
 }
 
 void CudaOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) {
-  product(work_.activations.normed, tokens, output_gate, work_.gates, Epilogue::kStore);
+  output_gates(output_gate, tokens);
   std::vector<float>& gates = router_logits_;
   gates.resize(2 * tokens);
   download(gates.data(), work_.gates, gates.size() * sizeof(float));
@@ -163,6 +168,7 @@ void CudaOps::take_choices(const Dispatch& dispatch, size_t tokens) {
     positions[next] = position;
     alphas[next] = std::bit_cast<uint32_t>(dispatch.alpha[choice]);
   }
+  normed_rounded_ = false;
   order_ = uploads_.put(std::span<const uint32_t>(choices_));
   positions_ = order_ + count;
   alpha_ = reinterpret_cast<const float*>(positions_ + tokens * k);
@@ -180,15 +186,26 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
                           const Dispatch& dispatch) {
   const BlockLayout& matrices = layout.layers[layer];
   const size_t width = layout.shape.width, hidden = layout.shape.hidden;
+  const WeightFormat up = matrices.format(Projection::kUp);
+  std::optional<cuda::RoundedRows> normed_codes, hidden_codes;
+  // As on the CPU, where gate and up share the rounded rows.
+  const bool alike = !gated(layout.shape.activation) || matrices.format(Projection::kGate) == up;
+  if (alike && rounds(up)) normed_codes = rounded_normed();
   for (const ExpertBlock& expert : experts) device_.compute_after_fill(expert.block);
-  products_.clear();
-  for (const auto& [index, block] : experts) {
-    const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
-    products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
-                         matrices.matrix(block, Projection::kUp), work_.up + at * hidden,
-                         matrices.matrix(block, Projection::kGate)});
-  }
-  cuda::gemm(products_, {width, hidden, activation_epilogue(layout.shape.activation)}, stream());
+  // The launches of rounded rows have no gates.
+  const bool gates_apart = gated(layout.shape.activation) && (rounds(up) || rounds(matrices.format(Projection::kGate)));
+  const auto from_normed = [&](Projection projection, Epilogue epilogue, bool with_gate) {
+    products_.clear();
+    for (const auto& [index, block] : experts) {
+      const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
+      products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
+                           matrices.matrix(block, projection), work_.up + at * hidden,
+                           with_gate ? matrices.matrix(block, Projection::kGate) : PanelMatrix{}});
+    }
+    multiply(work_.activations.normed, normed_codes ? &*normed_codes : nullptr, {width, hidden, epilogue});
+  };
+  if (gates_apart) from_normed(Projection::kGate, Epilogue::kStore, false);
+  from_normed(Projection::kUp, activation_epilogue(layout.shape.activation), !gates_apart);
   for (size_t i = 0; i < experts.size(); ++i) {
     const uint32_t at = dispatch.begin[experts[i].index];
     products_[i] = {products_[i].y,
@@ -198,9 +215,18 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
                     matrices.matrix(experts[i].block, Projection::kDown),
                     work_.outputs + at * width};
   }
-  cuda::gemm(products_, {hidden, width, Epilogue::kStore}, stream());
+  if (rounds(matrices.format(Projection::kDown))) {
+    hidden_codes = rounded_hidden(work_.up, dispatch.order.size(), hidden);
+  }
+  multiply(work_.up, hidden_codes ? &*hidden_codes : nullptr, {hidden, width, Epilogue::kStore});
   const uint64_t mark = device_.mark();
   for (const ExpertBlock& expert : experts) device_.used(expert.block, mark);
+}
+
+void CudaOps::put_expert_outputs(const float* outputs, size_t first, size_t rows) {
+  cuda_check(cudaMemcpyAsync(work_.outputs + first * spec_.width, outputs, rows * spec_.width * sizeof(float),
+                             cudaMemcpyHostToDevice, stream()),
+             "cudaMemcpyAsync");
 }
 
 void CudaOps::combine(const Dispatch& dispatch, size_t tokens, float* y) {

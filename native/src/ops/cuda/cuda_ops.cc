@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,7 @@ constexpr size_t kFewTokens = 64;
 CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
                  const BatchLimits& limits)
     : spec_(spec),
+      activations_(limits.activations),
       device_(static_cast<CudaBackend&>(memory.backend())),
       cache_(cache),
       work_(memory, spec, limits),
@@ -42,7 +44,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
   }
-  if (limits.device_passes) device_passes_.emplace(*this, spec);
+  if (runs_alone(limits)) device_passes_.emplace(*this, spec);
 }
 
 void CudaOps::wait() { cuda_check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
@@ -178,22 +180,26 @@ void CudaOps::launch_held(const cuda::RowNorm& norm, float* normed) {
 }
 
 void CudaOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
-  const auto alike = [](const PanelMatrix& a, const PanelMatrix& b) {
-    return a.format.type == b.format.type && a.format.group == b.format.group;
+  const auto alike = [&](const PanelMatrix& a, const PanelMatrix& b) {
+    // A launch of rounded rows has one width.
+    const bool fits = a.n == b.n || !rounds(a.format);
+    return fits && a.format.type == b.format.type && a.format.group == b.format.group;
   };
   const bool adds = products.size() == 1 && products[0].y == work_.activations.hidden && epilogue == Epilogue::kAdd;
-  if (adds && rows == tokens_) {
+  if (adds && rows == tokens_ && !rounds(products[0].w.format)) {
     launch_held({}, nullptr);
     held_ = HeldProduct{{x, nullptr, 1, static_cast<uint32_t>(rows), products[0].w, products[0].y}};
     return;
   }
+  std::optional<cuda::RoundedRows> codes;
   for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
     const PanelMatrix& first = products[begin].w;
+    if (rounds(first.format) && !codes) codes = rounded(x, rows, first.k);
     products_.clear();
     for (; end < products.size() && products_.size() < cuda::kMaxProducts && alike(first, products[end].w); ++end) {
       products_.push_back({x, nullptr, 1, static_cast<uint32_t>(rows), products[end].w, products[end].y});
     }
-    cuda::gemm(products_, {first.k, 0, epilogue}, stream());
+    multiply(x, rounds(first.format) ? &*codes : nullptr, {first.k, 0, epilogue});
   }
 }
 
@@ -253,11 +259,18 @@ void CudaOps::attend(const AttendTask& task) {
 
 void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) {
   const float* normed = work_.activations.normed;
-  const cuda::Product up{normed, nullptr, 1, static_cast<uint32_t>(tokens), weights.up, work_.up, weights.gate};
-  cuda::gemm({&up, 1}, {weights.up.k, 0, activation_epilogue(activation)}, stream());
+  if (gated(activation) && (rounds(weights.gate.format) || rounds(weights.up.format))) {
+    product(normed, tokens, weights.gate, work_.up, Epilogue::kStore);
+    product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
+  } else if (gated(activation)) {
+    const cuda::Product up{normed, nullptr, 1, static_cast<uint32_t>(tokens), weights.up, work_.up, weights.gate};
+    cuda::gemm({&up, 1}, {weights.up.k, 0, activation_epilogue(activation)}, stream());
+  } else {
+    product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
+  }
   PanelMatrix down = weights.down;
   if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
-    product(normed, tokens, gate, work_.gates, Epilogue::kStore);
+    output_gates(gate, tokens);
     const cuda::OutputGates gates{work_.gates, tokens, gate.n};
     cuda::gate_rows(gates, weights.up.n, work_.up, stream());
     // The gates scale the hidden layer, which the last bias is not part of.
@@ -283,8 +296,12 @@ void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, con
 }
 
 void CudaOps::states(size_t tokens, float* out) {
-  download(out, work_.activations.normed, tokens * spec_.width * sizeof(float));
+  queue_states(tokens, out);
   wait();
+}
+
+void CudaOps::queue_states(size_t tokens, float* out) {
+  download(out, work_.activations.normed, tokens * spec_.width * sizeof(float));
 }
 
 void CudaOps::finish() {

@@ -14,6 +14,7 @@
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/latent_attention.h"
 #include "ops/cuda/pass_uploads.h"
+#include "ops/cuda/rounded.h"
 #include "ops/cuda/rows.h"
 #include "ops/ops.h"
 #include "spec/batch_limits.h"
@@ -65,11 +66,13 @@ class CudaOps final : public Ops {
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                const Dispatch& dispatch) override;
   float* expert_outputs() override { return nullptr; }
+  void put_expert_outputs(const float* outputs, size_t first, size_t rows) override;
   void combine(const Dispatch& dispatch, size_t tokens, float* y) override;
   DevicePasses* device_passes() override { return device_passes_ ? &*device_passes_ : nullptr; }
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) override;
   void states(size_t tokens, float* out) override;
+  void queue_states(size_t tokens, float* out) override;
   void finish() override;
 
   /// Whether a kernel makes the choices of a router.
@@ -105,6 +108,18 @@ class CudaOps final : public Ops {
   cuda::RotaryTable upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
   cuda::CacheLayer cache_layer(size_t layer) const;
   void product(const float* x, size_t rows, const PanelMatrix& w, float* y, Epilogue epilogue);
+  /// Whether products with such weights take activations in 8 bits.
+  bool rounds(WeightFormat format) const { return activations_ == ActivationFormat::kInt8 && quantized(format); }
+  /// Rows (rows, k) of x in 8 bits, in work_.rounded.
+  cuda::RoundedRows rounded(const float* x, size_t rows, size_t k);
+  /// normed in 8 bits, of all rows of the pass.
+  cuda::RoundedRows rounded_normed();
+  /// The rows of products_ in 8 bits, each at its place in x (rows, k), the hidden layer of experts.
+  cuda::RoundedRows rounded_hidden(const float* x, size_t rows, size_t k);
+  /// products_, of rows of x; `codes`: of these rows in 8 bits, null where products take floats.
+  void multiply(const float* x, const cuda::RoundedRows* codes, const cuda::GemmShape& shape);
+  /// work_.gates = normed times the matrix. Always of floats, as on the CPU.
+  void output_gates(const PanelMatrix& gate, size_t tokens);
   /// Columns of each head: head h's row r starts at first + h · head_stride + r · row_stride.
   template <class T>
   struct HeadColumns {
@@ -139,6 +154,7 @@ class CudaOps final : public Ops {
   static constexpr size_t kMostAhead = 4;
 
   const ModelSpec& spec_;
+  ActivationFormat activations_;
   CudaBackend& device_;
   KvCache& cache_;
   CudaWorkspace work_;
@@ -163,6 +179,7 @@ class CudaOps final : public Ops {
   const uint32_t* order_ = nullptr;      ///< as in Dispatch
   const uint32_t* positions_ = nullptr;  ///< (tokens, k): as add_expert_outputs() takes them
   const float* alpha_ = nullptr;         ///< (tokens, k): by expert, as positions_
+  bool normed_rounded_ = false;          ///< work_.rounded holds normed
 
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.
   std::vector<cuda::PagedSequence> sequences_;
@@ -171,6 +188,8 @@ class CudaOps final : public Ops {
   std::vector<float> rotary_;
   std::vector<uint32_t> choices_;
   std::vector<cuda::Product> products_;
+  std::vector<cuda::RoundedProduct> rounded_products_;
+  std::vector<cuda::RowRange> ranges_;
   std::vector<float> router_logits_;                              ///< (tokens, experts)
   std::vector<float> router_scratch_;                             ///< (experts)
   std::unordered_map<const float*, std::vector<float>> on_host_;  ///< numbers of routers

@@ -5,6 +5,7 @@
 #include "kv/page_pool.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/pass_uploads.h"
+#include "ops/cuda/rounded.h"
 #include "spec/layer_widths.h"
 #include "spec/relative_position.h"
 #include "weights/expert_shape.h"
@@ -54,19 +55,23 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   }
   upload_bytes = PassUploads::bytes(spec, limits);
   arena.take(uploads, upload_bytes);
-  arena.take(expert_table, limits.device_passes ? cuda::table_bytes(expert_shape_of(spec).experts()) : 0);
-  const bool alone = limits.device_passes && spec.moe() != nullptr;
-  const size_t listed = alone ? kMostDeviceChoices : 0;
+  const bool alone = runs_alone(limits);
+  arena.take(expert_table, alone ? cuda::table_bytes(expert_shape_of(spec).experts()) : 0);
+  const size_t listed = alone && spec.moe() != nullptr ? kMostDeviceChoices : 0;
   arena.take(device_choices.expert, listed);
   arena.take(device_choices.alpha, listed);
   arena.take(device_choices.order, listed);
   arena.take(device_choices.positions, listed);
   arena.take(device_choices.alphas, listed);
   arena.take(device_choices.moves, listed);
-  arena.take(device_choices.move_count, alone ? 1 : 0);
+  arena.take(device_choices.move_count, std::min<size_t>(listed, 1));
   std::byte* products;
-  arena.take(products, alone ? cuda::listed_products_bytes() : 0);
+  arena.take(products, listed > 0 ? cuda::listed_products_bytes() : 0);
   device_choices.products = reinterpret_cast<cuda::ProductRows*>(products);
+  const bool int8 = limits.activations == ActivationFormat::kInt8;
+  const size_t widest = std::max({spec.width, widths.query, widths.value, widths.dense});
+  arena.take(rounded, int8 ? cuda::rounded_bytes(std::max(tokens, kMaxLogitRows), widest) : 0);
+  arena.take(rounded_hidden, int8 ? cuda::rounded_bytes(choices, widths.expert) : 0);
 
   const size_t shared = arena.used;
   arena.take(activations.queries, tokens * widths.query);

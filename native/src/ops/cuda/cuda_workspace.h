@@ -32,6 +32,10 @@ struct CudaWorkspace {
   float* up;       ///< inputs of the down projection: (tokens, dense width) or (choices, expert width)
   float* outputs;  ///< (choices, width), by expert
 
+  /// Of cuda::RoundedRows, where activations are int8: a product's inputs, and the hidden layer of all experts.
+  std::byte* rounded;
+  std::byte* rounded_hidden;
+
   float* head_rows;  ///< (kMaxLogitRows, width)
   float* logits;     ///< (kMaxLogitRows, vocab)
 
@@ -53,6 +57,11 @@ inline constexpr size_t kLatentTiles = 4;
 
 /// Positions that a stack's relative bias covers. A stack that is not causal gets whole sequences in one pass.
 size_t bias_positions(const StackSpec& stack, const BatchLimits& limits);
+
+/// Whether passes without the host may run: their products have no rounded rows.
+inline bool runs_alone(const BatchLimits& limits) {
+  return limits.device_passes && limits.activations == ActivationFormat::kF32;
+}
 
 /// Most experts of a token: the router's top-k, or what a batch's routing may name.
 size_t max_choices(const ModelSpec& spec, const BatchLimits& limits);

@@ -353,7 +353,8 @@ struct PlaneWeights : GroupedWeights<kStored, kGroupInputs> {
     const uint64_t half = kOf.low + kOf.high == 4 && (code & 8U) ? kLastNumbers : kFirstNumbers;
     return static_cast<uint32_t>(half >> (8 * (code & 7U))) & 255U;
   }
-  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t q, uint32_t (&b)[2]) {
+  /// Codes of the lane's inputs of a step, a byte each.
+  __device__ static uint32_t plane_codes(const uint4 (&words)[kLoads], int tile, int step, uint32_t q) {
     uint32_t codes, place;
     if constexpr (kHalves) {
       codes = word_of(words[step], tile) >> (2 * q) & 0x03030303U;
@@ -363,6 +364,10 @@ struct PlaneWeights : GroupedWeights<kStored, kGroupInputs> {
       place = 2 * q + static_cast<uint32_t>(step);
     }
     if constexpr (kOf.high == 1) codes |= (word_of(words[kLowLoads], tile) >> place & 0x01010101U) << kOf.low;
+    return codes;
+  }
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t q, uint32_t (&b)[2]) {
+    const uint32_t codes = plane_codes(words, tile, step, q);
     b[0] = pair(codes);
     b[1] = pair(codes >> 8);
   }

@@ -72,6 +72,39 @@ void multiply(unsigned, void* const* operands) {
 
 constexpr WarpOperation kMultiply{"mma_bf16", multiply};
 
+struct ByteFragments {
+  int32_t* c;
+  const uint32_t *a, *b;
+};
+
+int32_t signed_byte(uint32_t word, unsigned which) { return static_cast<int8_t>(word >> (8 * which)); }
+
+/// The layouts are those of mma.m16n8k32 for .s8 (PTX ISA, "Matrix fragments for mma.m16n8k32"): group = lane / 4,
+/// place = lane % 4. Each output is of one lane; its inputs come from the lanes of its row and of its column.
+void multiply_bytes(unsigned, void* const* operands) {
+  const auto of = [&](unsigned lane) -> const ByteFragments& {
+    return *static_cast<const ByteFragments*>(operands[lane]);
+  };
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned group = lane / 4, column = lane % 4 * 2 + i % 2;
+      auto sum = static_cast<uint32_t>(of(lane).c[i]);
+      for (unsigned place = 0; place < 4; ++place) {
+        const uint32_t* a = of(group * 4 + place).a + i / 2;
+        const uint32_t* b = of(column * 4 + place).b;
+        for (unsigned half = 0; half < 2; ++half) {
+          for (unsigned byte = 0; byte < 4; ++byte) {
+            sum += static_cast<uint32_t>(signed_byte(a[2 * half], byte) * signed_byte(b[half], byte));
+          }
+        }
+      }
+      of(lane).c[i] = static_cast<int32_t>(sum);
+    }
+  }
+}
+
+constexpr WarpOperation kMultiplyBytes{"mma_int8", multiply_bytes};
+
 constexpr size_t kBytes = 16;
 
 }  // namespace
@@ -97,6 +130,11 @@ unsigned shuffle(unsigned mask, unsigned word, unsigned source) {
 void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   Fragments own{c, a, b};
   Block::current().together(0xffffffffU, kMultiply, &own);
+}
+
+void mma_int8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  ByteFragments own{c, a, b};
+  Block::current().together(0xffffffffU, kMultiplyBytes, &own);
 }
 
 void AsyncCopies::begin(void* shared, const void* global) {
