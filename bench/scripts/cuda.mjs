@@ -42,7 +42,7 @@ async function resultOf({ bench, make, made, program, run: args }, { emulated },
     const path = buildNativeBench(bench, { cuda: emulated ? undefined : 'ON', seconds: secondsLeft() });
     return values.prepare ? null : runNativeBench(path, words, { seconds }).at(-1);
   }
-  const own = { signal: AbortSignal.timeout(1000 * seconds), showErrors: true };
+  const own = { signal: AbortSignal.timeout(Math.ceil(1000 * seconds)), showErrors: true };
   const script = (text, ...more) => run(process.execPath, [...`${SCRIPTS}${filled(text)}`.split(' '), ...more], own);
   if (made !== undefined && !existsSync(filled(made))) await script(make);
   if (values.prepare) return null;
