@@ -1,6 +1,5 @@
-// Everything that is measured on a GPU, in one command that fits ten minutes, the most valuable first: the machine's
-// limits, the SiDA paper's rows by `sida bench --device cuda`, peers and decoders by their scripts, then kernels.
-// cuda-steps.json has the order, and of each step the most of the time that it may take.
+// Everything that is measured on a GPU, in one command that fits ten minutes: limits, the SiDA paper's rows, peers,
+// decoders and kernels, in the order of cuda-steps.json, which has the most of the time that a step may take.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -31,7 +30,7 @@ const minutes = values.minutes ?? (values.prepare ? 120 : 10);
 const secondsLeft = () => Math.max(1, minutes * 60 - (performance.now() - begun) / 1000);
 const file = join(values.out, 'cuda.json');
 const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : null);
-/** The words of a command. $WORK stands for the folder of packs, $NAME for a variable of the environment. */
+/** $WORK stands for the folder of packs, $NAME for a variable of the environment. */
 const filled = (text) =>
   text.replace(/\$(\w+)/g, (name, key) => (key === 'WORK' ? values.work : (process.env[key] ?? name)));
 
@@ -42,7 +41,7 @@ async function resultOf({ bench, make, made, program, run: args }, { emulated },
     const path = buildNativeBench(bench, { cuda: emulated ? undefined : 'ON', seconds: secondsLeft() });
     return values.prepare ? null : runNativeBench(path, words, { seconds }).at(-1);
   }
-  const own = { signal: AbortSignal.timeout(1000 * seconds), showErrors: true };
+  const own = { signal: AbortSignal.timeout(Math.ceil(1000 * seconds)), showErrors: true };
   const script = (text, ...more) => run(process.execPath, [...`${SCRIPTS}${filled(text)}`.split(' '), ...more], own);
   if (made !== undefined && !existsSync(filled(made))) await script(make);
   if (values.prepare) return null;
@@ -79,12 +78,10 @@ const kept = earlier && gpuIdentity(earlier.gpu) === gpuIdentity(gpu) && earlier
 const report = { ...kept, format: 'sida-cuda-bench', version: 1, command, commit, machine, node, gpu, skipped: [] };
 const all = readJson(new URL('cuda-steps.json', import.meta.url))[gpu.emulated ? 'emulated' : 'gpu'];
 const wanted = ({ name }) => values.steps === undefined || values.steps.split(',').includes(name);
-let left = all.filter((step) => wanted(step) && !report[step.name]);
-while (left.length > 0) {
-  const [step, ...later] = left;
-  left = later;
+const left = all.filter((step) => wanted(step) && !report[step.name]);
+for (const [i, step] of left.entries()) {
   // The systems have all the time that the steps after them may not take.
-  const share = step.name === 'systems' ? 1 - later.reduce((sum, each) => sum + each.share, 0) : step.share;
+  const share = step.name === 'systems' ? 1 - left.slice(i + 1).reduce((sum, each) => sum + each.share, 0) : step.share;
   const seconds = values.prepare ? secondsLeft() : Math.min(secondsLeft(), share * minutes * 60);
   console.error(`${step.name}: ${seconds.toFixed(0)} s at most, ${secondsLeft().toFixed(0)} s left in all`);
   try {

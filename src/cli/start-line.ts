@@ -8,6 +8,7 @@ export function startLine(model: ModelInfo): string {
   return [
     name,
     ofFree(usage.budgetBytes, freeBytes),
+    ...(plan.driver === 0 ? [] : [`${formatBytes(plan.driver)} of it for the GPU's driver`]),
     ...(plan.experts === 0 ? [] : [experts]),
     `context ${grouped(contextTokens)}`,
     `${activations} activations`,
@@ -23,6 +24,7 @@ export function startFields(model: ModelInfo): Record<string, unknown> {
   return {
     served: name,
     budgetBytes: usage.budgetBytes,
+    driverBytes: plan.driver,
     freeBytes,
     slots: usage.slots,
     experts: plan.experts,

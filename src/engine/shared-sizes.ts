@@ -15,13 +15,15 @@ export function sharedSizes(request: PlanRequest): Promise<Sizes[]> {
       env: withoutSecrets(process.env),
       stdio: ['ignore', 2, 2, 'ipc'],
     });
+    let answer: FromPlanHost | undefined;
     child.once('message', (message: FromPlanHost) => {
-      if ('sizes' in message) resolve(message.sizes);
-      else reject(new SidaError(message.error));
+      answer = message;
     });
     child.once('error', reject);
-    // Of several calls, the first one counts.
-    child.once('exit', (code, signal) => {
+    // An engine that begins earlier would measure a GPU that still has this child's context.
+    child.once('close', (code, signal) => {
+      if (answer !== undefined && 'sizes' in answer) return resolve(answer.sizes);
+      if (answer !== undefined) return reject(new SidaError(answer.error));
       const message = `The process that plans the memory of the models ended (${signal ?? `code ${code}`})`;
       reject(new SidaError({ code: 'internal', message }));
     });

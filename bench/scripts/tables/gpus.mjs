@@ -83,18 +83,21 @@ const cudaKernels = ({ cases }) =>
     ]),
   );
 
+const inPasses = ({ passes, passSeconds, wallMs }) => (passes ? percent((1000 * passSeconds) / wallMs, 0) : '–');
+
 function cudaMeasurements({ measurements }) {
   const rows = groupsOf(measurements).flatMap((group) =>
     group.measurements.map((own) => [
       ...[groupTitle(group), percent(own.scenario.share, 0), own.system, own.sentences, perSecond(own).toFixed(1)],
       group.resident ? times(perSecond(own) / perSecond(group.resident)) : '–',
-      ...[`${own.p50Ms.toFixed(2)} / ${own.p95Ms.toFixed(2)}`, mib(own.bytesMoved / own.sentences)],
+      ...[`${own.p50Ms.toFixed(2)} / ${own.p95Ms.toFixed(2)}`, inPasses(own), mib(own.bytesMoved / own.sentences)],
       own.needed === 0 ? '–' : percent((own.resident + own.prefetched) / own.needed),
       own.gpuPeakBytes ? mib(own.gpuPeakBytes - own.gpuBeforeBytes) : '–',
       own.digest === group.resident?.digest ? 'identical bits' : own.agreement === null ? '–' : percent(own.agreement),
     ]),
   );
-  const head = 'inputs | budget | system | number | sentences/s | ÷ resident | p50 / p95, ms | loaded per sentence';
+  const head =
+    'inputs | budget | system | number | sentences/s | ÷ resident | p50 / p95, ms | in passes | loaded per sentence';
   return plain(`${head} | hits | driver’s peak | answers, or same labels`, rows);
 }
 

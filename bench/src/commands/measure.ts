@@ -141,7 +141,7 @@ function stopSignal(minutes: unknown): AbortSignal {
   const [most, stop] = [Number(minutes ?? 1440), new AbortController()];
   if (!(most > 0)) throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
-  return AbortSignal.any([stop.signal, AbortSignal.timeout(60_000 * most)]);
+  return AbortSignal.any([stop.signal, AbortSignal.timeout(Math.ceil(60_000 * most))]);
 }
 
 function sizesOf(values: Record<string, unknown>, quick: boolean, cuda: boolean): typeof FULL_SIZES {

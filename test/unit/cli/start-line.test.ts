@@ -25,6 +25,14 @@ describe('the line at the start', () => {
     );
   });
 
+  it("says what of the budget a GPU's driver takes", () => {
+    const plan = { ...model.plan, driver: 0.5 * GIB };
+    expect(startLine({ ...model, plan })).toContain(
+      "19.0 of 20.5 GiB free · 512 MiB of it for the GPU's driver · all 6,144 experts fit",
+    );
+    expect(startFields({ ...model, plan })).toMatchObject({ driverBytes: 0.5 * GIB });
+  });
+
   it('says what does not fit, and what is off', () => {
     const usage = { ...model.usage, budgetBytes: GIB / 2, slots: 96 };
     const predictor = { ...model.predictor, name: null };
