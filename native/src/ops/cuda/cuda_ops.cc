@@ -152,9 +152,9 @@ void CudaOps::add_row(const float* row, size_t tokens) {
 
 void CudaOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {
   const std::span<const float> frequencies(sinusoids.frequencies);
-  const cuda::RowPositions rows{uploads_.put(positions), positions.size(), spec_.width};
-  const cuda::Frequencies columns{uploads_.put(frequencies), frequencies.size()};
-  cuda::add_sinusoids(rows, columns, work_.activations.hidden, stream());
+  const cuda::RowPositions at{uploads_.put(positions), positions.size(), spec_.width};
+  const cuda::Frequencies by{uploads_.put(frequencies), frequencies.size()};
+  cuda::add_sinusoids(at, by, work_.activations.hidden, stream());
 }
 
 void CudaOps::norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) {

@@ -91,7 +91,8 @@ class CudaOps final : public Ops {
     size_t tokens, k;
   };
 
-  /// For the next launch, behind everything that was held back.
+  /// For the next launch, behind everything that was held back and put. Arguments of a call have no order, so nothing
+  /// may be put in a call that has this as an argument.
   cudaStream_t stream() {
     launch_held({}, nullptr);
     return device_.compute();

@@ -10,6 +10,8 @@ namespace {
 
 /// Up to this many rows the time of a product is that of reading its weights.
 constexpr uint32_t kFewRows = 16;
+/// Up to this many rows a product's last block can do what is done to them.
+constexpr uint32_t kEndRows = 8;
 /// With fewer blocks than this, so much of the device would be idle that the few-rows kernel is faster.
 constexpr size_t kBusyBlocks = 64;
 
@@ -97,7 +99,7 @@ void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStr
   const PanelMatrix& w = product.w;
   const size_t rows = product.rows;
   if (rows == 0) return;
-  if (rows <= kFewRows) {
+  if (rows <= kEndRows) {
     GemmArguments few = arguments_of(w, {w.k, 0, epilogue});
     add(few, product, 0);
     few.ends = true;

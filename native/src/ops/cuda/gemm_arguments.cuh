@@ -51,11 +51,6 @@ __device__ inline ProductRows product_of(const GemmArguments& t, uint32_t index)
 
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-/// Slices that a block sums for an output: first all of the gate, if there is one, then all of the weights.
-__host__ __device__ constexpr uint32_t gate_slices(const GemmArguments& t) {
-  return !t.gated ? 0 : divided_up(t.k, kSliceInputs);
-}
-
 __device__ inline const float* bytes_from(const float* numbers, ptrdiff_t bytes) {
   return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(numbers) + bytes);
 }

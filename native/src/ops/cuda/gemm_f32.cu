@@ -105,31 +105,36 @@ __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const 
   auto* inputs = reinterpret_cast<float*>(dynamic_shared());
   float* sums = inputs + warps * kInputs;
   float* totals = sums + warps * kSums;
-  const uint32_t gates = gate_slices(t), slices = gates + divided_up(t.k, kSliceInputs);
-  for (uint32_t first = 0; first < slices; first += warps) {
+  float* gates = totals + kSums;
+  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  // First x·gate, if there is a gate, then x·W.
+  bool of_gate = t.gated;
+  if (of_gate) panel = bytes_from(panel, t.gate.weights);
+  for (uint32_t first = 0; first < slices;) {
     const uint32_t count = min(warps, slices - first);
     if (warp < count) {
-      const bool of_gate = first + warp < gates;
-      const float* from = of_gate ? bytes_from(panel, t.gate.weights) : panel;
-      const uint32_t begin = (first + warp - (of_gate ? 0 : gates)) * kSliceInputs;
-      sum_slice(t, from, rows, begin, inputs + warp * kInputs, sums + warp * kSums);
+      sum_slice(t, panel, rows, (first + warp) * kSliceInputs, inputs + warp * kInputs, sums + warp * kSums);
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < kSums; i += blockDim.x) {
-      const uint32_t end_of_gate = first < gates ? min(count, gates - first) : 0;
-      float gate = first == 0 || gates == 0 ? 0.0f : totals[kSums + i];
-      for (uint32_t s = 0; s < end_of_gate; ++s) gate += sums[s * kSums + i];
-      float total = first <= gates ? 0.0f : totals[i];
-      for (uint32_t s = end_of_gate; s < count; ++s) total += sums[s * kSums + i];
+      float total = first == 0 ? 0.0f : totals[i];
+      for (uint32_t s = 0; s < count; ++s) total += sums[s * kSums + i];
       if (first + count < slices) {
         totals[i] = total;
-        if (gates > 0) totals[kSums + i] = gate;
+      } else if (of_gate) {
+        gates[i] = total;
       } else {
         const uint32_t column = blockIdx.y * kPanelColumns + i % kPanelColumns;
-        store_output(t, product, first_row + i / kPanelColumns, column, total, gate);
+        store_output(t, product, first_row + i / kPanelColumns, column, total, t.gated ? gates[i] : 0.0f);
       }
     }
     __syncthreads();
+    first += warps;
+    if (of_gate && first >= slices) {
+      of_gate = false;
+      panel = bytes_from(panel, -t.gate.weights);
+      first = 0;
+    }
   }
   run_end(t);
 }
@@ -137,8 +142,8 @@ __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const 
 template <uint32_t kRows>
 void start(const GemmArguments& t, cudaStream_t stream) {
   using Form = Form<kRows>;
-  const uint32_t gates = gate_slices(t), warps = min(gates + divided_up(t.k, kSliceInputs), Form::kMaxWarps);
-  const size_t floats = warps * (Form::kInputs + Form::kSums) + (gates > 0 ? 2 : 1) * Form::kSums;
+  const uint32_t warps = min(divided_up(t.k, kSliceInputs), Form::kMaxWarps);
+  const size_t floats = warps * (Form::kInputs + Form::kSums) + (t.gated ? 2 : 1) * Form::kSums;
   const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.max_n, kPanelColumns), t.count},
                           warps * kWarp,
                           std::max(floats * sizeof(float), end_bytes(t, warps))};

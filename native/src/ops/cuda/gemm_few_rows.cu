@@ -184,7 +184,7 @@ __device__ float column_scale(const GemmArguments& t, const std::byte* panel, ui
 
 /// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
 /// sums of `waiting` slices, then the totals, and those of the gate.
-template <class Weights, int kPanels, int kRowTiles>
+template <class Weights, int kPanels, int kRowTiles, bool kEnds>
 __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
   const ProductRows product = product_of(t, blockIdx.z);
@@ -206,60 +206,66 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments
     if constexpr (Weights::kType == WeightType::kInt8) scales[p] = column_scale(t, panel, min(p, panels - 1));
   }
   auto* sums = reinterpret_cast<float*>(dynamic_shared());
-  float* totals = sums + waiting * kSums;
-  const uint32_t gates = gate_slices(t), slices = gates + divided_up(t.k, kSliceInputs);
-  for (uint32_t first = 0; first < slices; first += waiting) {
+  float *totals = sums + waiting * kSums, *gates = totals + kSums;
+  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  // First x·gate, if there is a gate, then x·W.
+  bool of_gate = t.gated;
+  if (of_gate) panel += t.gate.weights;
+  for (uint32_t first = 0; first < slices;) {
     const uint32_t count = min(waiting, slices - first);
     for (uint32_t s = threadIdx.x / kWarp; s < count; s += blockDim.x / kWarp) {
-      const bool of_gate = first + s < gates;
-      const std::byte* from = of_gate ? panel + t.gate.weights : panel;
-      const uint32_t begin = (first + s - (of_gate ? 0 : gates)) * kSliceInputs;
+      const uint32_t begin = (first + s) * kSliceInputs;
       float* out = sums + s * kSums;
       if (t.x_vectors && begin + kSliceInputs <= t.k) {
-        sum_slice<Weights, kPanels, kRowTiles, true>(t, product, from, panels, choices, begin, out);
+        sum_slice<Weights, kPanels, kRowTiles, true>(t, product, panel, panels, choices, begin, out);
       } else {
-        sum_slice<Weights, kPanels, kRowTiles, false>(t, product, from, panels, choices, begin, out);
+        sum_slice<Weights, kPanels, kRowTiles, false>(t, product, panel, panels, choices, begin, out);
       }
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < kSums; i += blockDim.x) {
-      const uint32_t end_of_gate = first < gates ? min(count, gates - first) : 0;
-      float gate = first == 0 || gates == 0 ? 0.0f : totals[kSums + i];
-      for (uint32_t s = 0; s < end_of_gate; ++s) gate += sums[s * kSums + i];
-      float total = first <= gates ? 0.0f : totals[i];
+      float total = first == 0 ? 0.0f : totals[i];
 #pragma unroll 8
-      for (uint32_t s = end_of_gate; s < count; ++s) total += sums[s * kSums + i];
+      for (uint32_t s = 0; s < count; ++s) total += sums[s * kSums + i];
       if (first + count < slices) {
         totals[i] = total;
-        if (gates > 0) totals[kSums + i] = gate;
         continue;
       }
       const uint32_t p = i / (kRowTiles * kSumsPerTile), column = i % kPanelColumns;
       const uint32_t row = first_row + i / kPanelColumns % (kRowTiles * kTileRowsOfMma);
       if (p >= panels) break;
       if constexpr (Weights::kType == WeightType::kInt8) {
-        total *= kPanels == 1 || p == 0 ? scales[0] : scales[kPanels - 1];
-        if (gates > 0) gate *= column_scale(t, panel + t.gate.weights, p);
+        total *= of_gate ? column_scale(t, panel, p) : kPanels == 1 || p == 0 ? scales[0] : scales[kPanels - 1];
       }
-      store_output(t, product, row, (first_panel + p) * kPanelColumns + column, total, gate);
+      if (of_gate) {
+        gates[i] = total;
+      } else {
+        store_output(t, product, row, (first_panel + p) * kPanelColumns + column, total, t.gated ? gates[i] : 0.0f);
+      }
     }
     __syncthreads();
+    first += waiting;
+    if (of_gate && first >= slices) {
+      of_gate = false;
+      panel -= t.gate.weights;
+      first = 0;
+    }
   }
-  run_end(t);
+  if constexpr (kEnds) run_end(t);
 }
 
-template <class Weights, int kPanels, int kRowTiles>
+template <class Weights, int kPanels, int kRowTiles, bool kEnds = false>
 void start(const GemmArguments& t, cudaStream_t stream) {
-  const uint32_t gates = gate_slices(t), slices = gates + divided_up(t.k, kSliceInputs);
+  const uint32_t slices = divided_up(t.k, kSliceInputs);
   const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
   const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma), divided_up(t.max_n, kPanels * kPanelColumns),
                   t.count);
   const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
   // The fewest turns possible, then the fewest warps that need no more turns.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
-  const size_t floats = (waiting + (gates > 0 ? 2 : 1)) * kPanels * kRowTiles * kSumsPerTile;
+  const size_t floats = (waiting + (t.gated ? 2 : 1)) * kPanels * kRowTiles * kSumsPerTile;
   const LaunchShape shape{grid, warps * kWarp, std::max(floats * sizeof(float), end_bytes(t, warps))};
-  launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
+  launch(few_rows<Weights, kPanels, kRowTiles, kEnds>, shape, stream, t, waiting);
 }
 
 size_t two_panel_blocks(const GemmArguments& t) {
@@ -271,6 +277,8 @@ size_t two_panel_blocks(const GemmArguments& t) {
 
 template <class Weights>
 void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
+  // A kernel of its own: the others need all registers for their weights.
+  if (t.ends) return start<Weights, 1, 1, true>(t, stream);
   if (t.max_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
   if constexpr ((Weights::kLoads == 1 && !in_planes(Weights::kType)) || Weights::kType == WeightType::kInt8) {
     // Two panels share the split of x, and have as many bytes in flight as one bf16 panel. The sums of groups beside

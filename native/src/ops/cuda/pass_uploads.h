@@ -30,7 +30,8 @@ class PassUploads {
   size_t used() const { return used_; }
 
   /// Where the device has a copy of `values` behind the next send(). It takes the room of `reserved` values where they
-  /// are more, so that what follows has a place that does not depend on how many there are.
+  /// are more, so that what follows has a place that does not depend on how many there are. A launch that reads it must
+  /// come later.
   template <class T>
   const T* put(std::span<const T> values, size_t reserved = 0) {
     return reinterpret_cast<const T*>(put_bytes(values.data(), values.size_bytes(), reserved * sizeof(T)));
