@@ -88,12 +88,15 @@ TEST_CASE("cuda engine: a step of as many sequences as a batch has tokens, all o
 #ifdef SIDA_CUDA_EMULATED
 
 /// The runtime's calls for one decoded token of a model of zeros, whose experts are resident.
-emulation::Calls calls_of_token(const std::string& config, WeightFormat format, size_t route_ahead, double share) {
+emulation::Calls calls_of_token(const std::string& config, WeightFormat format, size_t route_ahead, double share,
+                                bool alone) {
   const CheckpointDirectory model(config);
   model.write_tensors(tiny_tensors(config));
   const TempDir pack;
   write_pack(model.path(), pack.path(), format, format);
-  Engine engine(options_for(pack.path(), kLimits, share));
+  EngineOptions options = options_for(pack.path(), kLimits, share);
+  options.limits.device_passes = alone;
+  Engine engine(options);
   const size_t stack = engine.spec().stacks.size() - 1;
   const std::vector<int32_t> encoded{0}, ids{1}, offsets{0, 1}, token{5}, parents{stack == 0 ? kNoParent : 0};
   if (stack > 0) run(engine, pass_of(0, encoded, offsets, token));
@@ -109,6 +112,8 @@ emulation::Calls calls_of_token(const std::string& config, WeightFormat format, 
   output.dispatch = dispatch.data();
   output.found = found.data();
   engine.run(batch, {}, output);
+  // A pass without the host is captured when its shape is seen again.
+  if (alone) engine.run(batch, {}, output);
   const emulation::Calls before = emulation::calls();
   engine.run(batch, {}, output);
   const emulation::Calls after = emulation::calls();
@@ -116,10 +121,10 @@ emulation::Calls calls_of_token(const std::string& config, WeightFormat format, 
 }
 
 /// The calls that `more` needs for its further layers.
-emulation::Calls difference(const std::string& fewer, const std::string& more, WeightFormat format, size_t route_ahead,
-                            double share) {
-  const emulation::Calls a = calls_of_token(fewer, format, route_ahead, share);
-  const emulation::Calls b = calls_of_token(more, format, route_ahead, share);
+emulation::Calls difference(const std::string& fewer, const std::string& more, WeightFormat format,
+                            size_t route_ahead = 0, double share = 1, bool alone = false) {
+  const emulation::Calls a = calls_of_token(fewer, format, route_ahead, share, alone);
+  const emulation::Calls b = calls_of_token(more, format, route_ahead, share, alone);
   return {b.launches - a.launches, b.copies - a.copies, b.waits - a.waits};
 }
 
@@ -135,7 +140,7 @@ TEST_CASE("cuda engine: launches, copies and waits that a layer adds to a decode
       CASE(family);
       const std::string config = tiny_family_config(family);
       const std::string longer = with_number(config, "num_hidden_layers", 3);
-      const emulation::Calls calls = difference(config, longer, format, 0, 1);
+      const emulation::Calls calls = difference(config, longer, format);
       CHECK(calls.launches == launches);
       CHECK(calls.copies == 1);
       CHECK(calls.waits == 1);
@@ -143,12 +148,17 @@ TEST_CASE("cuda engine: launches, copies and waits that a layer adds to a decode
       const emulation::Calls ahead = difference(config, longer, format, 1, 0.7);
       CHECK(ahead.launches == launches + 2);
       CHECK(ahead.waits == 1);
+      // Without the host the whole pass is one graph.
+      const emulation::Calls alone = difference(config, longer, format, 0, 1, true);
+      CHECK(alone.launches == 0);
+      CHECK(alone.copies == 0);
+      CHECK(alone.waits == 0);
     }
     // A decoder layer with experts and one without.
     const std::string config = tiny_family_config("switch_transformers");
     const std::string longer =
         with_number(with_number(config, "num_decoder_layers", 4), "num_sparse_decoder_layers", 2);
-    const emulation::Calls calls = difference(config, longer, format, 0, 1);
+    const emulation::Calls calls = difference(config, longer, format);
     CHECK(calls.launches == 20);
     CHECK(calls.copies == 1);
     CHECK(calls.waits == 1);
