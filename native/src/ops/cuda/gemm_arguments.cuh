@@ -43,10 +43,19 @@ struct GemmArguments {
 };
 static_assert(sizeof(GemmArguments) <= 4096);
 
-/// By value: a reference to either would move the parameters to local memory.
-__device__ inline ProductRows product_of(const GemmArguments& t, uint32_t index) {
-  if (t.list != nullptr) return t.list[index];
-  return t.products[index];
+/// The block's product. All its threads call it. Shared memory, because registers are scarce, and the address of a
+/// parameter would move all parameters to local memory.
+__device__ inline const ProductRows& product_of_block(const GemmArguments& t) {
+  __shared__ ProductRows product;
+  if (threadIdx.x == 0) {
+    if (t.list != nullptr) {
+      product = t.list[blockIdx.z];
+    } else {
+      product = t.products[blockIdx.z];
+    }
+  }
+  __syncthreads();
+  return product;
 }
 
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }

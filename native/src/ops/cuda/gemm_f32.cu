@@ -94,7 +94,7 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
 template <uint32_t kRows>
 __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
   constexpr uint32_t kSums = Form<kRows>::kSums, kInputs = Form<kRows>::kInputs;
-  const ProductRows product = product_of(t, blockIdx.z);
+  const ProductRows& product = product_of_block(t);
   const uint32_t first_row = blockIdx.x * kRows;
   if (first_row >= product.rows || blockIdx.y * kPanelColumns >= product.n) return;
   const auto* panel = reinterpret_cast<const float*>(product.weights + blockIdx.y * t.panel_stride);
