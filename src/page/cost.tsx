@@ -3,13 +3,14 @@ import type { AnswerAbout, ExpertCost } from './conversations.js';
 import { count, seconds, size } from './numbers.js';
 
 export function CostText({ experts }: { experts: ExpertCost }) {
-  const { needed, resident, prefetched, late, on_demand, peer, bytes_moved } = experts;
+  const { needed, resident, prefetched, late, on_demand, peer, cpu, bytes_moved } = experts;
   const parts = [
     `${count(resident)} resident`,
     ...(prefetched > 0 ? [`${count(prefetched)} prefetched`] : []),
     ...(late > 0 ? [`${count(late)} late`] : []),
     ...(on_demand > 0 ? [`${count(on_demand)} on demand`] : []),
     ...(peer > 0 ? [`${count(peer)} by peers`] : []),
+    ...(cpu > 0 ? [`${count(cpu)} by the CPU`] : []),
   ];
   return (
     <>

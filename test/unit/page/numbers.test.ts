@@ -18,10 +18,10 @@ it('writes sizes with the unit that fits', () => {
   ]);
 });
 
-it('counts the experts of peers among those needed', () => {
-  expect(neededExperts({ resident: 1, prefetched: 20, late: 300, on_demand: 4000, peer: 50_000 })).toBe(
-    54_321,
-  );
+it('counts the experts of peers and of the CPU among those needed', () => {
+  expect(
+    neededExperts({ resident: 1, prefetched: 20, late: 300, on_demand: 4000, peer: 50_000, cpu: 600_000 }),
+  ).toBe(654_321);
 });
 
 describe('the price of a budget', () => {
