@@ -82,7 +82,7 @@ describe.skipIf(compiled)('sida plan --device cuda', () => {
     const refused = ['serve', MINI, '--device', 'cuda', '--memory-budget', '200MiB', ...packs];
     const served = await sida(refused, { context: 400 });
     expect([served.code, served.stderr]).toEqual([
-      1,
+      2,
       expect.stringMatching(/200 MiB is too small, .*: \d+ MiB of the GPU's driver, .* of dense weights/),
     ]);
   });
