@@ -28,7 +28,7 @@ __device__ inline bool is_last_block(unsigned* arrived) {
 /// Each block calls it when it has stored its outputs.
 __device__ inline void run_end(const GemmArguments& t) {
   if (!t.ends || !is_last_block(t.end.arrived)) return;
-  const ProductRows& product = product_of(t, 0);
+  const ProductRows& product = t.products[0];
   const unsigned warp = threadIdx.x / kWarp;
   auto* chosen = reinterpret_cast<Candidate*>(dynamic_shared()) + warp * t.end.top.k;
   for (uint32_t row = warp; row < product.rows; row += blockDim.x / kWarp) {

@@ -183,7 +183,7 @@ struct Block {
 template <class Weights, uint32_t kPanels>
 __global__ void __launch_bounds__(Chunks<Weights, kPanels>::kThreads) many_rows(const GemmArguments t) {
   using Shared = Chunks<Weights, kPanels>;
-  const ProductRows& product = product_of(t, blockIdx.z);
+  const ProductRows& product = t.products[blockIdx.z];
   if (blockIdx.x * kBlockRows >= product.rows || blockIdx.y * kPanels * kPanelColumns >= product.n) return;
   const Block<Weights, kPanels> block{t,
                                       product,
