@@ -148,7 +148,7 @@ void CudaOps::norm(const float* x, const NormWeights& weights, float epsilon, si
 
 void CudaOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
   const auto alike = [](const PanelMatrix& a, const PanelMatrix& b) {
-    return a.n == b.n && a.format.type == b.format.type && a.format.group == b.format.group;
+    return a.format.type == b.format.type && a.format.group == b.format.group;
   };
   for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
     const PanelMatrix& first = products[begin].w;
@@ -156,7 +156,7 @@ void CudaOps::linear(const float* x, size_t rows, std::span<const Product> produ
     for (; end < products.size() && products_.size() < cuda::kMaxProducts && alike(first, products[end].w); ++end) {
       products_.push_back({x, nullptr, 1, static_cast<uint32_t>(rows), products[end].w, products[end].y});
     }
-    cuda::gemm(products_, {first.k, first.n, epilogue}, stream());
+    cuda::gemm(products_, {first.k, 0, epilogue}, stream());
   }
 }
 

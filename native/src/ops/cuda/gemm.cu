@@ -15,22 +15,24 @@ bool in_vectors(const float* rows, size_t stride) {
   return reinterpret_cast<uintptr_t>(rows) % 16 == 0 && stride % 4 == 0;
 }
 
-void add(GemmArguments& t, const Product& product) {
+void add(GemmArguments& t, const Product& product, size_t y_stride) {
+  const auto n = static_cast<uint32_t>(product.w.n);
+  const uint32_t stride = y_stride == 0 ? n : static_cast<uint32_t>(y_stride);
   t.products[t.count++] = {product.x, product.gather,         product.w.data, product.w.bias,
-                           product.y, product.gather_divisor, product.rows};
+                           product.y, product.gather_divisor, product.rows,   n,
+                           stride};
   t.max_rows = std::max(t.max_rows, product.rows);
+  t.max_n = std::max(t.max_n, n);
   t.x_vectors = t.x_vectors && in_vectors(product.x, t.x_stride);
-  t.y_vectors = t.y_vectors && in_vectors(product.y, t.y_stride);
+  t.y_vectors = t.y_vectors && in_vectors(product.y, stride);
 }
 
 /// Arguments without products.
 GemmArguments arguments_of(const PanelMatrix& w, const GemmShape& shape) {
   GemmArguments t{};
   t.x_stride = shape.x_stride;
-  t.y_stride = shape.y_stride;
   t.panel_stride = panel_stride(w.k, w.format);
   t.k = static_cast<uint32_t>(w.k);
-  t.n = static_cast<uint32_t>(w.n);
   t.epilogue = shape.epilogue;
   t.x_vectors = t.y_vectors = true;
   return t;
@@ -44,11 +46,11 @@ void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_
   const bool f32 = w.format.type == WeightType::kF32;
   GemmArguments few = arguments_of(w, shape), many = few;
   for (const Product& product : products) {
-    if (product.rows > 0) add(f32 || product.rows <= kFewRows ? few : many, product);
+    if (product.rows > 0) add(f32 || product.rows <= kFewRows ? few : many, product, shape.y_stride);
   }
   if (many.count > 0 && many_rows_blocks(many) < kBusyBlocks) {
     for (const Product& product : products) {
-      if (product.rows > kFewRows) add(few, product);
+      if (product.rows > kFewRows) add(few, product, shape.y_stride);
     }
     many.count = 0;
   }

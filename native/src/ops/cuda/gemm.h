@@ -24,14 +24,14 @@ struct Product {
 /// What all products of a launch share. Strides in floats.
 struct GemmShape {
   size_t x_stride;
-  size_t y_stride;
+  size_t y_stride;  ///< 0: each product's n
   Epilogue epilogue;
 };
 
 /// Most products of one launch.
 inline constexpr size_t kMaxProducts = 64;
 
-/// Starts all `products` (at most kMaxProducts, of one k, n and format) on `stream`. Sums are f32. Weights of f32 are
+/// Starts all `products` (at most kMaxProducts, of one k and format) on `stream`. Sums are f32. Weights of f32 are
 /// multiplied with x in f32, those of other types on tensor cores with x split into two bf16 parts, x = high + low +
 /// O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on other products.
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);

@@ -19,18 +19,19 @@ struct ProductRows {
   float* y;
   uint32_t gather_divisor;
   uint32_t rows;
+  uint32_t n;
+  uint32_t y_stride;
 };
 
 /// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
 struct GemmArguments {
   ProductRows products[kMaxProducts];
   size_t x_stride;
-  size_t y_stride;
   size_t panel_stride;  ///< bytes
   uint32_t count;       ///< products
   uint32_t max_rows;    ///< of a product
+  uint32_t max_n;       ///< the same
   uint32_t k;
-  uint32_t n;
   Epilogue epilogue;
   bool x_vectors;  ///< every row of x begins at a multiple of 16 bytes
   bool y_vectors;  ///< and of y
@@ -38,6 +39,8 @@ struct GemmArguments {
 static_assert(sizeof(GemmArguments) <= 4096);
 
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+__device__ inline const ProductRows& product_of(const GemmArguments& t, uint32_t index) { return t.products[index]; }
 
 /// choice_of() of a row that a product does not have.
 inline constexpr uint32_t kNoChoice = UINT32_MAX;
@@ -90,8 +93,8 @@ __device__ inline float with_epilogue(Epilogue epilogue, float value, float befo
 /// Stores an output element; columns from n on are padding and are not stored.
 __device__ inline void store_output(const GemmArguments& t, const ProductRows& product, uint32_t row, uint32_t column,
                                     float value) {
-  if (row >= product.rows || column >= t.n) return;
-  float* y = product.y + row * t.y_stride + column;
+  if (row >= product.rows || column >= product.n) return;
+  float* y = product.y + size_t{row} * product.y_stride + column;
   if (product.bias != nullptr) value += product.bias[column];
   *y = with_epilogue(t.epilogue, value, takes_before(t.epilogue) ? *y : 0.0f);
 }
@@ -99,12 +102,12 @@ __device__ inline void store_output(const GemmArguments& t, const ProductRows& p
 /// The same for 8 neighbours, `column` a multiple of 8.
 __device__ inline void store_outputs(const GemmArguments& t, const ProductRows& product, uint32_t row, uint32_t column,
                                      const float (&values)[8]) {
-  if (!t.y_vectors || column + 8 > t.n) {
+  if (!t.y_vectors || column + 8 > product.n) {
     for (uint32_t i = 0; i < 8; ++i) store_output(t, product, row, column + i, values[i]);
     return;
   }
   if (row >= product.rows) return;
-  auto* y = reinterpret_cast<float4*>(product.y + row * t.y_stride + column);
+  auto* y = reinterpret_cast<float4*>(product.y + size_t{row} * product.y_stride + column);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float value[4];

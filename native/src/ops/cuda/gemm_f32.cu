@@ -91,9 +91,9 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
 template <uint32_t kRows>
 __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
   constexpr uint32_t kSums = Form<kRows>::kSums, kInputs = Form<kRows>::kInputs;
-  const ProductRows& product = t.products[blockIdx.z];
+  const ProductRows& product = product_of(t, blockIdx.z);
   const uint32_t first_row = blockIdx.x * kRows;
-  if (first_row >= product.rows) return;
+  if (first_row >= product.rows || blockIdx.y * kPanelColumns >= product.n) return;
   const auto* panel = reinterpret_cast<const float*>(product.weights + blockIdx.y * t.panel_stride);
   const float* rows[kRows];
 #pragma unroll
@@ -126,7 +126,7 @@ template <uint32_t kRows>
 void start(const GemmArguments& t, cudaStream_t stream) {
   using Form = Form<kRows>;
   const uint32_t warps = min(divided_up(t.k, kSliceInputs), Form::kMaxWarps);
-  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
+  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.max_n, kPanelColumns), t.count},
                           warps * kWarp,
                           (warps * (Form::kInputs + Form::kSums) + Form::kSums) * sizeof(float)};
   launch(f32_rows<kRows>, shape, stream, t);

@@ -178,10 +178,10 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
 template <class Weights, int kPanels, int kRowTiles>
 __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
-  const ProductRows& product = t.products[blockIdx.z];
+  const ProductRows& product = product_of(t, blockIdx.z);
   const uint32_t first_row = blockIdx.x * kRowTiles * kTileRowsOfMma, first_panel = blockIdx.y * kPanels;
-  if (first_row >= product.rows) return;
-  const uint32_t panels = min(uint32_t{kPanels}, divided_up(t.n, kPanelColumns) - first_panel);
+  if (first_row >= product.rows || first_panel * kPanelColumns >= product.n) return;
+  const uint32_t panels = min(uint32_t{kPanels}, divided_up(product.n, kPanelColumns) - first_panel);
   const std::byte* panel = product.weights + first_panel * t.panel_stride;
   uint32_t choices[kRowTiles];
 #pragma unroll
@@ -237,7 +237,7 @@ template <class Weights, int kPanels, int kRowTiles>
 void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t slices = divided_up(t.k, kSliceInputs);
   const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
-  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma), divided_up(t.n, kPanels * kPanelColumns),
+  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma), divided_up(t.max_n, kPanels * kPanelColumns),
                   t.count);
   const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
   // The fewest turns possible, then the fewest warps that need no more turns.
@@ -246,13 +246,19 @@ void start(const GemmArguments& t, cudaStream_t stream) {
   launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
 }
 
+size_t two_panel_blocks(const GemmArguments& t) {
+  size_t blocks = 0;
+  for (uint32_t i = 0; i < t.count; ++i) blocks += divided_up(t.products[i].n, 2 * kPanelColumns);
+  return blocks;
+}
+
 template <class Weights>
 void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
   if (t.max_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
   if constexpr ((Weights::kLoads == 1 && !in_planes(Weights::kType)) || Weights::kType == WeightType::kInt8) {
     // Two panels share the split of x, and have as many bytes in flight as one bf16 panel. The sums of groups beside
     // words of more loads would not fit into the registers.
-    if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks) return start<Weights, 2, 1>(t, stream);
+    if (two_panel_blocks(t) >= kManyBlocks) return start<Weights, 2, 1>(t, stream);
   }
   start<Weights, 1, 1>(t, stream);
 }

@@ -183,13 +183,14 @@ struct Block {
 template <class Weights, uint32_t kPanels>
 __global__ void __launch_bounds__(Chunks<Weights, kPanels>::kThreads) many_rows(const GemmArguments t) {
   using Shared = Chunks<Weights, kPanels>;
+  const ProductRows& product = product_of(t, blockIdx.z);
+  if (blockIdx.x * kBlockRows >= product.rows || blockIdx.y * kPanels * kPanelColumns >= product.n) return;
   const Block<Weights, kPanels> block{t,
-                                      t.products[blockIdx.z],
+                                      product,
                                       blockIdx.x * kBlockRows,
                                       blockIdx.y * kPanels,
-                                      min(kPanels, divided_up(t.n, kPanelColumns) - blockIdx.y * kPanels),
+                                      min(kPanels, divided_up(product.n, kPanelColumns) - blockIdx.y * kPanels),
                                       reinterpret_cast<uint4*>(dynamic_shared())};
-  if (block.first_row >= block.product.rows) return;
   const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const uint32_t p = warp % kPanels, first_tile = warp / kPanels * kWarpTiles;
   const uint32_t warp_row = block.first_row + first_tile * kTileRowsOfMma;
@@ -262,7 +263,7 @@ void start(const GemmArguments& t, cudaStream_t stream) {
   // More shared memory than a kernel has by default. Errors show at the launch.
   cudaFuncSetAttribute(many_rows<Weights, kPanels>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(Shared::kBytes));
-  const LaunchShape shape{{divided_up(t.max_rows, kBlockRows), divided_up(t.n, kPanels * kPanelColumns), t.count},
+  const LaunchShape shape{{divided_up(t.max_rows, kBlockRows), divided_up(t.max_n, kPanels * kPanelColumns), t.count},
                           Shared::kThreads,
                           Shared::kBytes};
   launch(many_rows<Weights, kPanels>, shape, stream, t);
@@ -279,9 +280,11 @@ void start_many_rows(const GemmArguments& t, cudaStream_t stream) {
 }  // namespace
 
 size_t many_rows_blocks(const GemmArguments& t) {
-  size_t row_blocks = 0;
-  for (uint32_t i = 0; i < t.count; ++i) row_blocks += divided_up(t.products[i].rows, kBlockRows);
-  return row_blocks * divided_up(t.n, 2 * kPanelColumns);
+  size_t blocks = 0;
+  for (uint32_t i = 0; i < t.count; ++i) {
+    blocks += size_t{divided_up(t.products[i].rows, kBlockRows)} * divided_up(t.products[i].n, 2 * kPanelColumns);
+  }
+  return blocks;
 }
 
 void gemm_many_rows(WeightFormat format, const GemmArguments& arguments, cudaStream_t stream) {
