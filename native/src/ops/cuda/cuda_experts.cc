@@ -163,17 +163,14 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
   const BlockLayout& matrices = layout.layers[layer];
   const size_t width = layout.shape.width, hidden = layout.shape.hidden;
   for (const ExpertBlock& expert : experts) device_.compute_after_fill(expert.block);
-  const auto from_normed = [&](Projection projection, Epilogue epilogue) {
-    products_.clear();
-    for (const auto& [index, block] : experts) {
-      const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
-      products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
-                           matrices.matrix(block, projection), work_.up + at * hidden});
-    }
-    cuda::gemm(products_, {width, hidden, epilogue}, stream());
-  };
-  if (gated(layout.shape.activation)) from_normed(Projection::kGate, Epilogue::kStore);
-  from_normed(Projection::kUp, activation_epilogue(layout.shape.activation));
+  products_.clear();
+  for (const auto& [index, block] : experts) {
+    const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
+    products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
+                         matrices.matrix(block, Projection::kUp), work_.up + at * hidden,
+                         matrices.matrix(block, Projection::kGate)});
+  }
+  cuda::gemm(products_, {width, hidden, activation_epilogue(layout.shape.activation)}, stream());
   for (size_t i = 0; i < experts.size(); ++i) {
     const uint32_t at = dispatch.begin[experts[i].index];
     products_[i] = {products_[i].y,

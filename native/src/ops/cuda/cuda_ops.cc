@@ -205,8 +205,8 @@ void CudaOps::attend(const AttendTask& task) {
 
 void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) {
   const float* normed = work_.activations.normed;
-  if (gated(activation)) product(normed, tokens, weights.gate, work_.up, Epilogue::kStore);
-  product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
+  const cuda::Product up{normed, nullptr, 1, static_cast<uint32_t>(tokens), weights.up, work_.up, weights.gate};
+  cuda::gemm({&up, 1}, {weights.up.k, 0, activation_epilogue(activation)}, stream());
   PanelMatrix down = weights.down;
   if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
     product(normed, tokens, gate, work_.gates, Epilogue::kStore);

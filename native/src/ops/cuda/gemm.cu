@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/gemm_kernels.h"
@@ -38,11 +40,41 @@ GemmArguments arguments_of(const PanelMatrix& w, const GemmShape& shape) {
   return t;
 }
 
+ptrdiff_t bytes_between(const void* from, const void* to) {
+  return static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
+}
+
+GateOffsets gate_offsets(const Product& product) {
+  return {bytes_between(product.w.data, product.gate.data), bytes_between(product.w.bias, product.gate.bias)};
+}
+
+/// Whether one launch can sum all gates with the weights: they have their type, and the same place from them.
+bool gates_alike(std::span<const Product> products) {
+  const GateOffsets first = gate_offsets(products.front());
+  return std::ranges::all_of(products, [&](const Product& product) {
+    const PanelMatrix &w = product.w, &gate = product.gate;
+    const GateOffsets own = gate_offsets(product);
+    return gate.format.type == w.format.type && gate.format.group == w.format.group &&
+           (gate.bias == nullptr) == (w.bias == nullptr) && own.weights == first.weights && own.bias == first.bias;
+  });
+}
+
+/// The gates' products, and then those of the weights, which find them in y.
+void gates_first(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream) {
+  std::vector<Product> part(products.begin(), products.end());
+  for (Product& product : part) product.w = std::exchange(product.gate, {});
+  gemm(part, {shape.x_stride, shape.y_stride, Epilogue::kStore}, stream);
+  for (size_t i = 0; i < part.size(); ++i) part[i].w = products[i].w;
+  gemm(part, shape, stream);
+}
+
 }  // namespace
 
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream) {
   if (products.empty()) return;
   const PanelMatrix& w = products.front().w;
+  const bool gated = products.front().gate.data != nullptr;
+  if (gated && !gates_alike(products)) return gates_first(products, shape, stream);
   const bool f32 = w.format.type == WeightType::kF32;
   GemmArguments few = arguments_of(w, shape), many = few;
   for (const Product& product : products) {
@@ -54,6 +86,9 @@ void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_
     }
     many.count = 0;
   }
+  if (gated && many.count > 0) return gates_first(products, shape, stream);
+  few.gated = gated;
+  if (gated) few.gate = gate_offsets(products.front());
   if (few.count > 0) f32 ? gemm_f32(few, stream) : gemm_few_rows(w.format, few, stream);
   if (many.count > 0) gemm_many_rows(w.format, many, stream);
 }

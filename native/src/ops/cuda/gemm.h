@@ -18,7 +18,8 @@ struct Product {
   uint32_t gather_divisor;
   uint32_t rows;
   PanelMatrix w;
-  float* y;  ///< (rows, w.n)
+  float* y;               ///< (rows, w.n)
+  PanelMatrix gate = {};  ///< (w.n, w.k): x·gate takes the place of y's old value in the epilogue; null data: none
 };
 
 /// What all products of a launch share. Strides in floats.
@@ -31,9 +32,10 @@ struct GemmShape {
 /// Most products of one launch.
 inline constexpr size_t kMaxProducts = 64;
 
-/// Starts all `products` (at most kMaxProducts, of one k and format) on `stream`. Sums are f32. Weights of f32 are
-/// multiplied with x in f32, those of other types on tensor cores with x split into two bf16 parts, x = high + low +
-/// O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on other products.
+/// Starts all `products` (at most kMaxProducts, of one k and format, all with a gate or none) on `stream`. Sums are
+/// f32. Weights of f32 are multiplied with x in f32, those of other types on tensor cores with x split into two bf16
+/// parts, x = high + low + O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on
+/// other products.
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);
 
 }  // namespace sida::cuda

@@ -23,16 +23,24 @@ struct ProductRows {
   uint32_t y_stride;
 };
 
+/// Where the gates of a launch lie, counted from each product's weights and bias.
+struct GateOffsets {
+  ptrdiff_t weights;  ///< bytes
+  ptrdiff_t bias;     ///< bytes
+};
+
 /// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
 struct GemmArguments {
   ProductRows products[kMaxProducts];
   size_t x_stride;
   size_t panel_stride;  ///< bytes
-  uint32_t count;       ///< products
-  uint32_t max_rows;    ///< of a product
-  uint32_t max_n;       ///< the same
+  GateOffsets gate;
+  uint32_t count;     ///< products
+  uint32_t max_rows;  ///< of a product
+  uint32_t max_n;     ///< the same
   uint32_t k;
   Epilogue epilogue;
+  bool gated;      ///< the products have gates
   bool x_vectors;  ///< every row of x begins at a multiple of 16 bytes
   bool y_vectors;  ///< and of y
 };
@@ -41,6 +49,10 @@ static_assert(sizeof(GemmArguments) <= 4096);
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 __device__ inline const ProductRows& product_of(const GemmArguments& t, uint32_t index) { return t.products[index]; }
+
+__device__ inline const float* bytes_from(const float* numbers, ptrdiff_t bytes) {
+  return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(numbers) + bytes);
+}
 
 /// choice_of() of a row that a product does not have.
 inline constexpr uint32_t kNoChoice = UINT32_MAX;
@@ -90,13 +102,20 @@ __device__ inline float with_epilogue(Epilogue epilogue, float value, float befo
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
 
-/// Stores an output element; columns from n on are padding and are not stored.
+/// Stores an output element, of x·gate `gate`; columns from n on are padding and are not stored.
 __device__ inline void store_output(const GemmArguments& t, const ProductRows& product, uint32_t row, uint32_t column,
-                                    float value) {
+                                    float value, float gate = 0.0f) {
   if (row >= product.rows || column >= product.n) return;
   float* y = product.y + size_t{row} * product.y_stride + column;
   if (product.bias != nullptr) value += product.bias[column];
-  *y = with_epilogue(t.epilogue, value, takes_before(t.epilogue) ? *y : 0.0f);
+  float before = 0.0f;
+  if (t.gated) {
+    before = gate;
+    if (product.bias != nullptr) before += *bytes_from(product.bias + column, t.gate.bias);
+  } else if (takes_before(t.epilogue)) {
+    before = *y;
+  }
+  *y = with_epilogue(t.epilogue, value, before);
 }
 
 /// The same for 8 neighbours, `column` a multiple of 8.

@@ -87,7 +87,7 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
 }
 
 /// Block (x, y, z): rows from kRows · x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
-/// totals.
+/// totals, and those of the gate.
 template <uint32_t kRows>
 __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
   constexpr uint32_t kSums = Form<kRows>::kSums, kInputs = Form<kRows>::kInputs;
@@ -102,8 +102,12 @@ __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const 
   auto* inputs = reinterpret_cast<float*>(dynamic_shared());
   float* sums = inputs + warps * kInputs;
   float* totals = sums + warps * kSums;
+  float* gates = totals + kSums;
   const uint32_t slices = divided_up(t.k, kSliceInputs);
-  for (uint32_t first = 0; first < slices; first += warps) {
+  // First x·gate, if there is a gate, then x·W.
+  bool of_gate = t.gated;
+  if (of_gate) panel = bytes_from(panel, t.gate.weights);
+  for (uint32_t first = 0; first < slices;) {
     const uint32_t count = min(warps, slices - first);
     if (warp < count) {
       sum_slice(t, panel, rows, (first + warp) * kSliceInputs, inputs + warp * kInputs, sums + warp * kSums);
@@ -114,11 +118,20 @@ __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const 
       for (uint32_t s = 0; s < count; ++s) total += sums[s * kSums + i];
       if (first + count < slices) {
         totals[i] = total;
+      } else if (of_gate) {
+        gates[i] = total;
       } else {
-        store_output(t, product, first_row + i / kPanelColumns, blockIdx.y * kPanelColumns + i % kPanelColumns, total);
+        const uint32_t column = blockIdx.y * kPanelColumns + i % kPanelColumns;
+        store_output(t, product, first_row + i / kPanelColumns, column, total, t.gated ? gates[i] : 0.0f);
       }
     }
     __syncthreads();
+    first += warps;
+    if (of_gate && first >= slices) {
+      of_gate = false;
+      panel = bytes_from(panel, -t.gate.weights);
+      first = 0;
+    }
   }
 }
 
@@ -128,7 +141,7 @@ void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t warps = min(divided_up(t.k, kSliceInputs), Form::kMaxWarps);
   const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.max_n, kPanelColumns), t.count},
                           warps * kWarp,
-                          (warps * (Form::kInputs + Form::kSums) + Form::kSums) * sizeof(float)};
+                          (warps * (Form::kInputs + Form::kSums) + (t.gated ? 2 : 1) * Form::kSums) * sizeof(float)};
   launch(f32_rows<kRows>, shape, stream, t);
 }
 

@@ -173,8 +173,14 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
   }
 }
 
+/// The scale of this thread's column in panel `p` of int8 codes.
+__device__ float column_scale(const GemmArguments& t, const std::byte* panel, uint32_t p) {
+  const std::byte* scales = panel + p * t.panel_stride + code_bytes(t.k, WeightType::kInt8);
+  return reinterpret_cast<const float*>(scales)[threadIdx.x % kPanelColumns];
+}
+
 /// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
-/// sums of `waiting` slices, then the totals.
+/// sums of `waiting` slices, then the totals, and those of the gate.
 template <class Weights, int kPanels, int kRowTiles>
 __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
@@ -194,15 +200,15 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments
   float scales[kPanels];
 #pragma unroll
   for (uint32_t p = 0; p < kPanels; ++p) {
-    if constexpr (Weights::kType == WeightType::kInt8) {
-      const std::byte* at = panel + min(p, panels - 1) * t.panel_stride + code_bytes(t.k, WeightType::kInt8);
-      scales[p] = reinterpret_cast<const float*>(at)[threadIdx.x % kPanelColumns];
-    }
+    if constexpr (Weights::kType == WeightType::kInt8) scales[p] = column_scale(t, panel, min(p, panels - 1));
   }
   auto* sums = reinterpret_cast<float*>(dynamic_shared());
-  float* totals = sums + waiting * kSums;
+  float *totals = sums + waiting * kSums, *gates = totals + kSums;
   const uint32_t slices = divided_up(t.k, kSliceInputs);
-  for (uint32_t first = 0; first < slices; first += waiting) {
+  // First x·gate, if there is a gate, then x·W.
+  bool of_gate = t.gated;
+  if (of_gate) panel += t.gate.weights;
+  for (uint32_t first = 0; first < slices;) {
     const uint32_t count = min(waiting, slices - first);
     for (uint32_t s = threadIdx.x / kWarp; s < count; s += blockDim.x / kWarp) {
       const uint32_t begin = (first + s) * kSliceInputs;
@@ -225,11 +231,22 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments
       const uint32_t p = i / (kRowTiles * kSumsPerTile), column = i % kPanelColumns;
       const uint32_t row = first_row + i / kPanelColumns % (kRowTiles * kTileRowsOfMma);
       if (p >= panels) break;
-      if constexpr (Weights::kType == WeightType::kInt8)
-        total *= kPanels == 1 || p == 0 ? scales[0] : scales[kPanels - 1];
-      store_output(t, product, row, (first_panel + p) * kPanelColumns + column, total);
+      if constexpr (Weights::kType == WeightType::kInt8) {
+        total *= of_gate ? column_scale(t, panel, p) : kPanels == 1 || p == 0 ? scales[0] : scales[kPanels - 1];
+      }
+      if (of_gate) {
+        gates[i] = total;
+      } else {
+        store_output(t, product, row, (first_panel + p) * kPanelColumns + column, total, t.gated ? gates[i] : 0.0f);
+      }
     }
     __syncthreads();
+    first += waiting;
+    if (of_gate && first >= slices) {
+      of_gate = false;
+      panel -= t.gate.weights;
+      first = 0;
+    }
   }
 }
 
@@ -242,7 +259,8 @@ void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
   // The fewest turns possible, then the fewest warps that need no more turns.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
-  const LaunchShape shape{grid, warps * kWarp, (waiting + 1) * kPanels * kRowTiles * kSumsPerTile * sizeof(float)};
+  const size_t floats = (waiting + (t.gated ? 2 : 1)) * kPanels * kRowTiles * kSumsPerTile;
+  const LaunchShape shape{grid, warps * kWarp, floats * sizeof(float)};
   launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
 }
 
