@@ -33,6 +33,16 @@ struct Product {
   float* y;
 };
 
+/// What a layer does to the heads of a pass between their projections and attention.
+struct HeadsTask {
+  const AttentionSpec* spec;
+  const AttentionWeights* weights;
+  float epsilon;  ///< of the norms
+  bool rotated;   ///< by the stack's rotary positions `spec->rope`
+  size_t cache_layer;
+  size_t tokens;
+};
+
 /// The keys that the queries of a pass attend to.
 struct AttendTask {
   const AttentionSpec* spec;
@@ -109,6 +119,9 @@ class Ops {
   virtual void rotate(float* x, size_t heads, size_t head_dim, size_t rope) = 0;
   /// Writes activations().keys and values into the cache, as those of the pass's tokens.
   virtual void write_kv(size_t cache_layer) = 0;
+  /// Norms, clips and rotates activations().queries and keys, and writes keys and values into the cache. Keys and
+  /// values of the activations may be lost. Without an override it is done part by part.
+  virtual void prepare_heads(const HeadsTask& task);
   /// Attention; overwrites activations().queries with its outputs.
   virtual void attend(const AttendTask& task) = 0;
   /// Writes activations().keys, rows and rotated columns, into the cache, as those of the pass's tokens.

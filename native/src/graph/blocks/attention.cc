@@ -7,35 +7,6 @@
 namespace sida {
 namespace {
 
-struct Heads {
-  float* x;
-  size_t tokens, heads, head_dim;
-};
-
-void norm_heads(Ops& ops, QkNorm kind, const float* weight, float epsilon, const Heads& of) {
-  const auto& [x, tokens, heads, head_dim] = of;
-  if (kind == QkNorm::kNone) return;
-  const bool row = kind == QkNorm::kRow;
-  ops.norm(x, {weight}, epsilon, row ? tokens : tokens * heads, row ? heads * head_dim : head_dim, x);
-}
-
-void condition_queries_and_keys(Ops& ops, const LayerPlace& at, const AttentionSpec& spec,
-                                const AttentionWeights& weights, size_t tokens) {
-  const Activations& a = ops.activations();
-  const float epsilon = at.model.norm_epsilon;
-  norm_heads(ops, spec.qk_norm, weights.query_norm, epsilon, {a.queries, tokens, spec.heads, spec.head_dim});
-  norm_heads(ops, spec.qk_norm, weights.key_norm, epsilon, {a.keys, tokens, spec.kv_heads, spec.head_dim});
-  if (spec.clip) {
-    ops.clip(a.queries, tokens * spec.query_width(), *spec.clip);
-    ops.clip(a.keys, tokens * spec.kv_width(), *spec.clip);
-    ops.clip(a.values, tokens * spec.kv_width(), *spec.clip);
-  }
-  if (at.stack.ropes() > 0) {
-    ops.rotate(a.queries, spec.heads, spec.head_dim, spec.rope);
-    ops.rotate(a.keys, spec.kv_heads, spec.head_dim, spec.rope);
-  }
-}
-
 void add_output(Ops& ops, const LayerPlace& at, const AttentionWeights& weights, const float* attended, size_t tokens) {
   const Activations& a = ops.activations();
   const bool normed = weights.post_norm.weight != nullptr;
@@ -81,8 +52,7 @@ void self_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, c
     ops.norm(keys_alone ? a.keys : a.values, {}, at.model.norm_epsilon, tokens * spec.kv_heads, spec.head_dim,
              a.values);
   }
-  condition_queries_and_keys(ops, at, spec, weights, tokens);
-  ops.write_kv(at.cache_layer);
+  ops.prepare_heads({&spec, &weights, at.model.norm_epsilon, at.stack.ropes() > 0, at.cache_layer, tokens});
   const bool biased = std::holds_alternative<RelativeBias>(at.stack.positions);
   ops.attend({&spec, at.cache_layer, false, at.stack.causal, biased, weights.sinks});
   if (spec.gated) {

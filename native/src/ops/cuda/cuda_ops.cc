@@ -5,12 +5,19 @@
 #include <string>
 
 #include "core/error.h"
+#include "ops/cuda/heads.h"
 #include "ops/cuda/routing.h"
 #include "ops/cuda/rows.h"
 #include "ops/rotary_table.h"
 #include "spec/relative_position.h"
 
 namespace sida {
+namespace {
+
+/// Up to this many tokens what happens to their heads is one launch.
+constexpr size_t kFewTokens = 64;
+
+}  // namespace
 
 CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
                  const BatchLimits& limits)
@@ -64,7 +71,9 @@ void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_
   stack_ = stack;
   tokens_ = tokens;
   tiles_.clear();
+  tile_rows_ = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
+    tile_rows_ = std::max(tile_rows_, std::min(cuda::kTileRows, static_cast<uint32_t>(sequences[i].count)));
     for (uint32_t row = 0; row < sequences[i].count; row += cuda::kTileRows) {
       tiles_.push_back({static_cast<uint32_t>(i), row});
     }
@@ -193,6 +202,17 @@ cuda::CacheLayer CudaOps::cache_layer(size_t layer) const {
 void CudaOps::write_kv(size_t layer) {
   cuda::write_keys(cache_layer(layer), own(layer), work_.activations.keys, stream());
   cuda::write_values(cache_layer(layer), own(layer), work_.activations.values, stream());
+}
+
+void CudaOps::prepare_heads(const HeadsTask& task) {
+  const AttentionSpec& spec = *task.spec;
+  if (spec.clip || task.tokens > kFewTokens) return Ops::prepare_heads(task);
+  const Activations& a = work_.activations;
+  const cuda::RotaryTable rotary = task.rotated ? rotary_tables_[spec.rope] : cuda::RotaryTable{};
+  cuda::prepare_heads(cache_layer(task.cache_layer), own(task.cache_layer), tile_rows_,
+                      {a.queries, a.keys, a.values, static_cast<uint32_t>(spec.heads), spec.qk_norm,
+                       task.weights->query_norm, task.weights->key_norm, task.epsilon, rotary},
+                      stream());
 }
 
 void CudaOps::attend(const AttendTask& task) {

@@ -44,6 +44,7 @@ class CudaOps final : public Ops {
   void scale(float* x, size_t count, const float* factor) override;
   void rotate(float* x, size_t heads, size_t head_dim, size_t rope) override;
   void write_kv(size_t cache_layer) override;
+  void prepare_heads(const HeadsTask& task) override;
   void attend(const AttendTask& task) override;
   void write_latent(const LatentSpec& spec, size_t cache_layer) override;
   void attend_latent(const LatentTask& task) override;
@@ -120,6 +121,7 @@ class CudaOps final : public Ops {
   // State of the current pass, on the device.
   size_t stack_ = 0;
   size_t tokens_ = 0;
+  uint32_t tile_rows_ = 0;             ///< the most of a tile
   std::vector<cuda::PagedBatch> own_;  ///< by group of the cache's layers
   cuda::PagedBatch parents_;
   std::vector<cuda::RotaryTable> rotary_tables_;  ///< of each kind of rotary positions

@@ -1,3 +1,4 @@
+#include "ops/cuda/rotate_pair.cuh"
 #include "ops/cuda/rows.h"
 #include "ops/cuda/warp.h"
 
@@ -69,11 +70,7 @@ __global__ void rotate_pairs(float* x, HeadRows rows, RotaryTable table) {
   if (pair >= rows.heads * table.half) return;
   const size_t head = pair / table.half, column = pair % table.half;
   float* left = x + (token * rows.heads + head) * rows.head_dim + (table.adjacent ? 2 * column : column);
-  float* right = left + (table.adjacent ? 1 : table.half);
-  const float cosine = table.cosines[token * table.half + column], sine = table.sines[token * table.half + column];
-  const float a = *left, b = *right;
-  *left = a * cosine - b * sine;
-  *right = b * cosine + a * sine;
+  rotate_pair(table, token, column, left, left + (table.adjacent ? 1 : table.half));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-#include "ops/cuda/rows.h"
-#include "ops/cuda/warp.h"
+#include "ops/cuda/norm_row.cuh"
 #include "ops/cuda/weight_fragments.cuh"
 
 namespace sida::cuda {
@@ -9,71 +8,12 @@ namespace {
 constexpr unsigned kNormWarps = 4;
 constexpr unsigned kThreads = 128;
 
-__device__ float square_added(float sum, float4 v) {
-  return fmaf(v.w, v.w, fmaf(v.z, v.z, fmaf(v.y, v.y, fmaf(v.x, v.x, sum))));
-}
-__device__ float square_added(float sum, float v) { return fmaf(v, v, sum); }
-
-__device__ float4 scaled(float4 v, float scale) { return {v.x * scale, v.y * scale, v.z * scale, v.w * scale}; }
-__device__ float scaled(float v, float scale) { return v * scale; }
-
-__device__ float4 shifted(float4 v, float by) { return {v.x + by, v.y + by, v.z + by, v.w + by}; }
-__device__ float shifted(float v, float by) { return v + by; }
-
-__device__ float sum_of(float4 v) { return v.x + v.y + v.z + v.w; }
-__device__ float sum_of(float v) { return v; }
-
-__device__ float4 sum(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-__device__ float sum(float a, float b) { return a + b; }
-
-__device__ float4 product(float4 a, float4 b) { return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w}; }
-__device__ float product(float a, float b) { return a * b; }
-
 /// Rows of `units` units: float4 where the row's width is a multiple of 4, else float.
 template <class Unit>
-__global__ void norm_rows(const float* x, const float* weight, float epsilon, size_t rows, size_t units, float* y) {
-  const unsigned lane = threadIdx.x % kWarp;
+__global__ void norm_rows(const float* x, RowNorm norm, size_t rows, size_t units, float* y) {
   const size_t row = blockIdx.x * size_t{kNormWarps} + threadIdx.x / kWarp;
   if (row >= rows) return;
-  const auto* from = reinterpret_cast<const Unit*>(x) + row * units;
-  const auto* weights = reinterpret_cast<const Unit*>(weight);
-  auto* to = reinterpret_cast<Unit*>(y) + row * units;
-  float squares = 0;
-#pragma unroll 4
-  for (size_t i = lane; i < units; i += kWarp) squares = square_added(squares, from[i]);
-  const auto n = static_cast<float>(units * (sizeof(Unit) / sizeof(float)));
-  const float scale = 1.0f / sqrtf(warp_sum(squares) / n + epsilon);
-#pragma unroll 4
-  for (size_t i = lane; i < units; i += kWarp) {
-    const Unit normed = scaled(from[i], scale);
-    to[i] = weight == nullptr ? normed : product(normed, weights[i]);
-  }
-}
-
-/// The same for layer norms.
-template <class Unit>
-__global__ void layer_norm_rows(const float* x, const float* weight, const float* bias, float epsilon, size_t rows,
-                                size_t units, float* y) {
-  const unsigned lane = threadIdx.x % kWarp;
-  const size_t row = blockIdx.x * size_t{kNormWarps} + threadIdx.x / kWarp;
-  if (row >= rows) return;
-  const auto* from = reinterpret_cast<const Unit*>(x) + row * units;
-  const auto* weights = reinterpret_cast<const Unit*>(weight);
-  const auto* biases = reinterpret_cast<const Unit*>(bias);
-  auto* to = reinterpret_cast<Unit*>(y) + row * units;
-  const auto n = static_cast<float>(units * (sizeof(Unit) / sizeof(float)));
-  float total = 0;
-#pragma unroll 4
-  for (size_t i = lane; i < units; i += kWarp) total += sum_of(from[i]);
-  const float mean = warp_sum(total) / n;
-  float squares = 0;
-#pragma unroll 4
-  for (size_t i = lane; i < units; i += kWarp) squares = square_added(squares, shifted(from[i], -mean));
-  const float scale = 1.0f / sqrtf(warp_sum(squares) / n + epsilon);
-#pragma unroll 4
-  for (size_t i = lane; i < units; i += kWarp) {
-    to[i] = sum(product(scaled(shifted(from[i], -mean), scale), weights[i]), biases[i]);
-  }
+  norm_row(reinterpret_cast<const Unit*>(x) + row * units, norm, units, reinterpret_cast<Unit*>(y) + row * units);
 }
 
 template <class Unit>
@@ -245,20 +185,21 @@ void read_all_copied(const PanelMatrix& w, const int32_t* ids, size_t count, flo
 
 }  // namespace
 
-void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y,
-              cudaStream_t stream) {
+void norm(const float* x, const RowNorm& norm, size_t rows, size_t n, float* y, cudaStream_t stream) {
   if (rows == 0) return;
   const bool whole = n % 4 == 0;
   launch(whole ? norm_rows<float4> : norm_rows<float>, {blocks_of(rows, kNormWarps), kNormWarps * kWarp}, stream, x,
-         weight, epsilon, rows, whole ? n / 4 : n, y);
+         norm, rows, whole ? n / 4 : n, y);
+}
+
+void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y,
+              cudaStream_t stream) {
+  norm(x, {weight, nullptr, epsilon}, rows, n, y, stream);
 }
 
 void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n, float* y,
                 cudaStream_t stream) {
-  if (rows == 0) return;
-  const bool whole = n % 4 == 0;
-  launch(whole ? layer_norm_rows<float4> : layer_norm_rows<float>, {blocks_of(rows, kNormWarps), kNormWarps * kWarp},
-         stream, x, weight, bias, epsilon, rows, whole ? n / 4 : n, y);
+  norm(x, {weight, bias, epsilon}, rows, n, y, stream);
 }
 
 void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y, cudaStream_t stream) {

@@ -10,6 +10,16 @@
 // Kernels that work on each row of the activations by itself. All pointers are to device memory.
 namespace sida::cuda {
 
+/// A norm over rows, with or without a bias: a layer norm or an RMS norm.
+struct RowNorm {
+  const float* weight;  ///< (n); null: 1, without a bias
+  const float* bias;    ///< (n); null: an RMS norm
+  float epsilon;
+};
+
+/// y (rows, n) = the norm of each row of x; y may be x.
+void norm(const float* x, const RowNorm& norm, size_t rows, size_t n, float* y, cudaStream_t stream);
+
 /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight, null: 1; y may be x.
 void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y, cudaStream_t stream);
 
