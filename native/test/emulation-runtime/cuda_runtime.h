@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -60,6 +61,17 @@ constexpr std::common_type_t<A, B> min(A first, B second) {
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+
+/// Orders the memory of the threads that call it, too.
+inline unsigned atomicInc(unsigned* address, unsigned most) {
+  const std::atomic_ref<unsigned> number(*address);
+  unsigned before = number.load();
+  while (!number.compare_exchange_weak(before, before >= most ? 0 : before + 1)) {
+  }
+  return before;
+}
+/// atomicInc() does what a kernel needs of it.
+inline void __threadfence() {}
 
 template <class T>
 T __ldg(const T* address) {

@@ -24,11 +24,12 @@ void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, 
     norm_for_router(weights, spec, tokens, work_.outputs);
     x = work_.outputs;
   }
-  product(x, tokens, weights.router, work_.router, Epilogue::kStore);
-  if (!chosen_by_kernel(spec)) return choose_on_host(weights, spec, tokens, logits, dispatch);
-  const size_t experts = weights.router.n;
-  queue_choices(spec, experts, tokens, 0);
-  if (logits != nullptr) download(logits, work_.router, tokens * experts * sizeof(float));
+  if (!chosen_by_kernel(spec)) {
+    product(x, tokens, weights.router, work_.router, Epilogue::kStore);
+    return choose_on_host(weights, spec, tokens, logits, dispatch);
+  }
+  queue_choices(x, weights.router, spec, tokens, 0);
+  if (logits != nullptr) download(logits, work_.router, tokens * weights.router.n * sizeof(float));
   cuda_check_launches("router");
   wait();
   read_choices(spec, tokens, 0, dispatch);
@@ -44,10 +45,10 @@ void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
   for (size_t place = 0; place < later.size(); ++place) {
     const auto& [weights, router, dispatch] = later[place];
     norm_for_router(*weights, *router, tokens, x);
-    product(x, tokens, weights->router, work_.router, Epilogue::kStore);
     if (chosen_by_kernel(*router)) {
-      queue_choices(*router, weights->router.n, tokens, place);
+      queue_choices(x, weights->router, *router, tokens, place);
     } else {
+      product(x, tokens, weights->router, work_.router, Epilogue::kStore);
       choose_on_host(*weights, *router, tokens, nullptr, *dispatch);
     }
   }
@@ -65,11 +66,13 @@ void CudaOps::norm_for_router(const FeedForwardWeights& weights, const RouterSpe
   if (spec.input_scale) cuda::scale(y, tokens * spec_.width, *spec.input_scale, nullptr, stream());
 }
 
-void CudaOps::queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place) {
+void CudaOps::queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens,
+                            size_t place) {
   auto* alpha = reinterpret_cast<float*>(place_of_choices(place));
   auto* expert = reinterpret_cast<uint16_t*>(alpha + tokens * spec.top_k);
   const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
-  cuda::choose(work_.router, tokens, experts, top, expert, alpha, stream());
+  const cuda::Product logits{x, nullptr, 1, static_cast<uint32_t>(tokens), router, work_.router};
+  cuda::gemm(logits, Epilogue::kStore, {work_.arrived, nullptr, {}, top, expert, alpha}, stream());
 }
 
 void CudaOps::read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const {
@@ -186,6 +189,11 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
 }
 
 void CudaOps::combine(const Dispatch& dispatch, size_t tokens, float* y) {
+  if (y == work_.activations.hidden) {
+    launch_held({}, nullptr);
+    held_ = HeldSum{positions_, alpha_, tokens, dispatch.k};
+    return;
+  }
   cuda::add_expert_outputs(work_.outputs, positions_, alpha_, tokens, dispatch.k, spec_.width, y, stream());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "ops/cuda/heads.h"
@@ -37,6 +38,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
     throw Error("cannot_run",
                 "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " + std::to_string(most));
   }
+  cuda_check(cudaMemsetAsync(work_.arrived, 0, sizeof *work_.arrived, stream()), "cudaMemsetAsync");
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
   }
@@ -65,6 +67,7 @@ void CudaOps::upload_bias(size_t stack, const BatchLimits& limits, const float* 
 }
 
 void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) {
+  held_ = {};
   // A pass that ended with an error may have left kernels that read the uploads.
   wait();
   uploads_.start();
@@ -134,7 +137,8 @@ cuda::RotaryTable CudaOps::upload_rotary(const Rope& rope, std::span<const Seque
 }
 
 void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
-  cuda::embed(embedding, uploads_.put(tokens), tokens.size(), scale, work_.activations.hidden, stream());
+  const int32_t* ids = uploads_.put(tokens);
+  cuda::embed(embedding, ids, tokens.size(), scale, work_.activations.hidden, stream());
 }
 
 void CudaOps::add_row(const float* row, size_t tokens) {
@@ -143,15 +147,30 @@ void CudaOps::add_row(const float* row, size_t tokens) {
 
 void CudaOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {
   const std::span<const float> frequencies(sinusoids.frequencies);
-  cuda::add_sinusoids({uploads_.put(positions), positions.size(), spec_.width},
-                      {uploads_.put(frequencies), frequencies.size()}, work_.activations.hidden, stream());
+  const cuda::RowPositions at{uploads_.put(positions), positions.size(), spec_.width};
+  const cuda::Frequencies by{uploads_.put(frequencies), frequencies.size()};
+  cuda::add_sinusoids(at, by, work_.activations.hidden, stream());
 }
 
 void CudaOps::norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) {
-  if (weights.bias == nullptr) {
-    cuda::rms_norm(x, weights.weight, epsilon, rows, width, y, stream());
-  } else {
-    cuda::layer_norm(x, weights.weight, weights.bias, epsilon, rows, width, y, stream());
+  const cuda::RowNorm norm{weights.weight, weights.bias, epsilon};
+  const Activations& a = work_.activations;
+  if (held_.index() > 0 && x == a.hidden && y == a.normed && rows == tokens_) return launch_held(norm, y);
+  cuda::norm(x, norm, rows, width, y, stream());
+}
+
+void CudaOps::launch_held(const cuda::RowNorm& norm, float* normed) {
+  uploads_.send();
+  const auto held = std::exchange(held_, {});
+  if (const auto* one = std::get_if<HeldProduct>(&held)) {
+    if (normed == nullptr) {
+      cuda::gemm({&one->product, 1}, {one->product.w.k, 0, Epilogue::kAdd}, device_.compute());
+    } else {
+      cuda::gemm(one->product, Epilogue::kAdd, {work_.arrived, normed, norm}, device_.compute());
+    }
+  } else if (const auto* sum = std::get_if<HeldSum>(&held)) {
+    cuda::add_expert_outputs(work_.outputs, sum->positions, sum->alpha, sum->tokens, sum->k, spec_.width,
+                             work_.activations.hidden, device_.compute(), norm, normed);
   }
 }
 
@@ -159,6 +178,12 @@ void CudaOps::linear(const float* x, size_t rows, std::span<const Product> produ
   const auto alike = [](const PanelMatrix& a, const PanelMatrix& b) {
     return a.format.type == b.format.type && a.format.group == b.format.group;
   };
+  const bool adds = products.size() == 1 && products[0].y == work_.activations.hidden && epilogue == Epilogue::kAdd;
+  if (adds && rows == tokens_) {
+    launch_held({}, nullptr);
+    held_ = HeldProduct{{x, nullptr, 1, static_cast<uint32_t>(rows), products[0].w, products[0].y}};
+    return;
+  }
   for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
     const PanelMatrix& first = products[begin].w;
     products_.clear();
@@ -260,6 +285,7 @@ void CudaOps::states(size_t tokens, float* out) {
 }
 
 void CudaOps::finish() {
+  launch_held({}, nullptr);
   cuda_check_launches("pass");
   wait();
 }

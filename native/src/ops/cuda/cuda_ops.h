@@ -2,6 +2,7 @@
 
 #include <span>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "device/cuda/cuda_backend.h"
@@ -68,7 +69,24 @@ class CudaOps final : public Ops {
   void finish() override;
 
  private:
-  cudaStream_t stream() const { return device_.compute(); }
+  /// A launch that adds to hidden. It is held back until the next op: a norm of hidden becomes its end.
+  struct HeldProduct {
+    cuda::Product product;
+  };
+  struct HeldSum {
+    const uint32_t* positions;
+    const float* alpha;
+    size_t tokens, k;
+  };
+
+  /// For the next launch, behind everything that was held back and put. Arguments of a call have no order, so nothing
+  /// may be put in a call that has this as an argument.
+  cudaStream_t stream() {
+    launch_held({}, nullptr);
+    return device_.compute();
+  }
+  /// Unless `normed` (tokens, width) is null, it becomes the norm of hidden.
+  void launch_held(const cuda::RowNorm& norm, float* normed);
   void wait();
   void download(void* to, const void* from, size_t bytes);
   void upload_bias(size_t stack, const BatchLimits& limits, const float* weight);
@@ -90,8 +108,8 @@ class CudaOps final : public Ops {
   /// Each head's rows times its matrix.
   void head_products(const std::vector<PanelMatrix>& heads, const HeadColumns<const float>& from,
                      const HeadColumns<float>& to, uint32_t rows);
-  /// The choices of work_.router, at `place` of chosen_ once the stream is there.
-  void queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place);
+  /// Routes the rows of x; the choices are at `place` of chosen_ once the stream is there.
+  void queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, size_t place);
   void read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const;
   std::byte* place_of_choices(size_t place) const { return chosen_.get() + place * choices_stride_; }
   /// The choices of work_.router, for routers that the kernel does not know; the host needs them anyway.
@@ -125,6 +143,7 @@ class CudaOps final : public Ops {
   std::vector<cuda::PagedBatch> own_;  ///< by group of the cache's layers
   cuda::PagedBatch parents_;
   std::vector<cuda::RotaryTable> rotary_tables_;  ///< of each kind of rotary positions
+  std::variant<std::monostate, HeldProduct, HeldSum> held_;
   // State of the current MoE layer, on the device.
   const uint32_t* order_ = nullptr;      ///< as in Dispatch
   const uint32_t* positions_ = nullptr;  ///< (tokens, k): as add_expert_outputs() takes them

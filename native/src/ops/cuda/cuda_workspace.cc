@@ -44,6 +44,7 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   arena.take(activations.hidden, tokens * spec.width);
   arena.take(activations.normed, tokens * spec.width);
   arena.take(activations.branch, tokens * widths.branch);
+  arena.take(arrived, 1);
   biases.assign(spec.stacks.size(), nullptr);
   for (size_t i = 0; i < spec.stacks.size(); ++i) {
     const StackSpec& stack = spec.stacks[i];

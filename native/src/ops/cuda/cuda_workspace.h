@@ -21,6 +21,8 @@ struct CudaWorkspace {
   DeviceBuffer memory;
   Activations activations;
 
+  unsigned* arrived;  ///< (1) of GemmEnd
+
   float* latent_queries;  ///< (kLatentTiles · kTileRows, heads, cached row)
   float* latent_outputs;  ///< the same
 

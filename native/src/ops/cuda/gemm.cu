@@ -10,6 +10,8 @@ namespace {
 
 /// Up to this many rows the time of a product is that of reading its weights.
 constexpr uint32_t kFewRows = 16;
+/// Up to this many rows a product's last block can do what is done to them.
+constexpr uint32_t kEndRows = 8;
 /// With fewer blocks than this, so much of the device would be idle that the few-rows kernel is faster.
 constexpr size_t kBusyBlocks = 64;
 
@@ -91,6 +93,22 @@ void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_
   if (gated) few.gate = gate_offsets(products.front());
   if (few.count > 0) f32 ? gemm_f32(few, stream) : gemm_few_rows(w.format, few, stream);
   if (many.count > 0) gemm_many_rows(w.format, many, stream);
+}
+
+void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStream_t stream) {
+  const PanelMatrix& w = product.w;
+  const size_t rows = product.rows;
+  if (rows == 0) return;
+  if (rows <= kEndRows) {
+    GemmArguments few = arguments_of(w, {w.k, 0, epilogue});
+    add(few, product, 0);
+    few.ends = true;
+    few.end = end;
+    return w.format.type == WeightType::kF32 ? gemm_f32(few, stream) : gemm_few_rows(w.format, few, stream);
+  }
+  gemm({&product, 1}, {w.k, 0, epilogue}, stream);
+  if (end.normed != nullptr) return norm(product.y, end.norm, rows, w.n, end.normed, stream);
+  choose(product.y, rows, w.n, end.top, end.expert, end.alpha, stream);
 }
 
 }  // namespace sida::cuda

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "ops/cuda/routing.h"
+#include "ops/cuda/rows.h"
 #include "spec/epilogue.h"
 #include "weights/panels.h"
 
@@ -29,6 +31,16 @@ struct GemmShape {
   Epilogue epilogue;
 };
 
+/// What is done to the rows of a product's y, in the same launch where they are few.
+struct GemmEnd {
+  unsigned* arrived;  ///< 0; it is 0 again behind the launch
+  float* normed;      ///< (rows, w.n): the norm of y; null: the rows are logits of routers
+  RowNorm norm;
+  TopChoices top = {};
+  uint16_t* expert = nullptr;  ///< as choose() writes them
+  float* alpha = nullptr;
+};
+
 /// Most products of one launch.
 inline constexpr size_t kMaxProducts = 64;
 
@@ -37,5 +49,7 @@ inline constexpr size_t kMaxProducts = 64;
 /// parts, x = high + low + O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on
 /// other products.
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);
+/// One product, whose rows of y are n floats apart, and what is done to them.
+void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStream_t stream);
 
 }  // namespace sida::cuda

@@ -39,7 +39,9 @@ struct GemmArguments {
   uint32_t max_rows;  ///< of a product
   uint32_t max_n;     ///< the same
   uint32_t k;
+  GemmEnd end;  ///< of the only product
   Epilogue epilogue;
+  bool ends;       ///< there is an end
   bool gated;      ///< the products have gates
   bool x_vectors;  ///< every row of x begins at a multiple of 16 bytes
   bool y_vectors;  ///< and of y

@@ -1,5 +1,8 @@
 // f32 weights: fused multiply-adds. A warp sums one slice of a panel for 8 rows or for one, with one lane for each
 // column. The warps of a block divide the slices among them.
+#include <algorithm>
+
+#include "ops/cuda/gemm_end.cuh"
 #include "ops/cuda/gemm_kernels.h"
 
 namespace sida::cuda {
@@ -133,15 +136,17 @@ __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const 
       first = 0;
     }
   }
+  run_end(t);
 }
 
 template <uint32_t kRows>
 void start(const GemmArguments& t, cudaStream_t stream) {
   using Form = Form<kRows>;
   const uint32_t warps = min(divided_up(t.k, kSliceInputs), Form::kMaxWarps);
+  const size_t floats = warps * (Form::kInputs + Form::kSums) + (t.gated ? 2 : 1) * Form::kSums;
   const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.max_n, kPanelColumns), t.count},
                           warps * kWarp,
-                          (warps * (Form::kInputs + Form::kSums) + (t.gated ? 2 : 1) * Form::kSums) * sizeof(float)};
+                          std::max(floats * sizeof(float), end_bytes(t, warps))};
   launch(f32_rows<kRows>, shape, stream, t);
 }
 

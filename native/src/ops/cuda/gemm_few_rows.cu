@@ -1,6 +1,9 @@
 // Few rows: the time is that of reading the weights. A warp loads all bytes of a slice before it multiplies the first
 // of them, so that a few warps saturate a multiprocessor's share of the bandwidth. The warps of one block divide the
 // slices of a panel among them, so that only results are written to memory.
+#include <algorithm>
+
+#include "ops/cuda/gemm_end.cuh"
 #include "ops/cuda/gemm_kernels.h"
 #include "ops/cuda/slice_sums.cuh"
 
@@ -181,7 +184,7 @@ __device__ float column_scale(const GemmArguments& t, const std::byte* panel, ui
 
 /// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
 /// sums of `waiting` slices, then the totals, and those of the gate.
-template <class Weights, int kPanels, int kRowTiles>
+template <class Weights, int kPanels, int kRowTiles, bool kEnds>
 __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
   const ProductRows& product = product_of(t, blockIdx.z);
@@ -248,9 +251,10 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments
       first = 0;
     }
   }
+  if constexpr (kEnds) run_end(t);
 }
 
-template <class Weights, int kPanels, int kRowTiles>
+template <class Weights, int kPanels, int kRowTiles, bool kEnds = false>
 void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t slices = divided_up(t.k, kSliceInputs);
   const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
@@ -260,8 +264,8 @@ void start(const GemmArguments& t, cudaStream_t stream) {
   // The fewest turns possible, then the fewest warps that need no more turns.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
   const size_t floats = (waiting + (t.gated ? 2 : 1)) * kPanels * kRowTiles * kSumsPerTile;
-  const LaunchShape shape{grid, warps * kWarp, floats * sizeof(float)};
-  launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
+  const LaunchShape shape{grid, warps * kWarp, std::max(floats * sizeof(float), end_bytes(t, warps))};
+  launch(few_rows<Weights, kPanels, kRowTiles, kEnds>, shape, stream, t, waiting);
 }
 
 size_t two_panel_blocks(const GemmArguments& t) {
@@ -272,6 +276,8 @@ size_t two_panel_blocks(const GemmArguments& t) {
 
 template <class Weights>
 void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
+  // A kernel of its own: the others need all registers for their weights.
+  if (t.ends) return start<Weights, 1, 1, true>(t, stream);
   if (t.max_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
   if constexpr ((Weights::kLoads == 1 && !in_planes(Weights::kType)) || Weights::kType == WeightType::kInt8) {
     // Two panels share the split of x, and have as many bytes in flight as one bf16 panel. The sums of groups beside

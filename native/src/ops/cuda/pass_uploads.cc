@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "kv/kv_layout.h"
@@ -59,9 +60,14 @@ const std::byte* PassUploads::put_bytes(const void* values, size_t bytes) {
   if (bytes == 0) return device_ + begin;
   used_ += aligned(bytes);
   std::memcpy(host_.get() + begin, values, bytes);
-  cuda_check(cudaMemcpyAsync(device_ + begin, host_.get() + begin, bytes, cudaMemcpyHostToDevice, stream_),
-             "cudaMemcpyAsync");
   return device_ + begin;
+}
+
+void PassUploads::send() {
+  if (sent_ == used_) return;
+  const size_t begin = std::exchange(sent_, used_);
+  cuda_check(cudaMemcpyAsync(device_ + begin, host_.get() + begin, used_ - begin, cudaMemcpyHostToDevice, stream_),
+             "cudaMemcpyAsync");
 }
 
 }  // namespace sida

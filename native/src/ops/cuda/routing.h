@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/cuda/rows.h"
+
 namespace sida::cuda {
 
 struct TopChoices {
@@ -30,8 +32,10 @@ constexpr size_t choices_bytes(size_t tokens, size_t k) {
 inline constexpr uint32_t kNoPosition = UINT32_MAX;
 
 /// hidden (tokens, d) += Σ_j alpha[t, j] · outputs[positions[t, j]], in the order of j, up to the first kNoPosition.
-/// `outputs` (.., d), `positions` and `alpha` (tokens, k). All pointers are to device memory.
+/// `outputs` (.., d), `positions` and `alpha` (tokens, k). All pointers are to device memory. Unless `normed` (tokens,
+/// d) is null, it becomes the norm of hidden.
 void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens, size_t k,
-                        size_t d, float* hidden, cudaStream_t stream);
+                        size_t d, float* hidden, cudaStream_t stream, const RowNorm& norm = {},
+                        float* normed = nullptr);
 
 }  // namespace sida::cuda
