@@ -142,6 +142,8 @@ class Ops {
   /// receive the router's logits.
   virtual void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
+  /// Tells what choose_ahead() will ask for behind the next choose(), which then may wait for both.
+  virtual void queue_ahead(std::span<const LaterLayer>, size_t) {}
   /// Routes hidden by the norms and the routers of layers that come after the running one, as choose() routes normed.
   /// Nothing but their choices changes. Call it before experts().
   virtual void choose_ahead(std::span<const LaterLayer> later, size_t tokens) = 0;

@@ -11,6 +11,8 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   const auto layer = static_cast<int32_t>(weights.moe_layer);
   const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
   const size_t width = experts_.layout().shape.experts_per_layer;
+  const bool ahead = trace.route_ahead > 0 && trace.predicted == nullptr;
+  if (ahead) route_ahead_.begin(weights.moe_layer, tokens, trace.route_ahead);
   route(spec, weights, sequences, tokens, trace, trace_layer);
   report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
   ops_.take_choices(dispatch_, tokens);
@@ -19,11 +21,11 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   ask_peers(weights.moe_layer, trace, peers);
   LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, found,
                    peers ? peers->asked() : std::span<const uint8_t>());
-  if (trace.route_ahead > 0 && trace.predicted == nullptr) {
+  if (ahead) {
     visit.begin_loads();
     if (trace_layer == 0) route_ahead_.start_pass();
     route_ahead_.judge(weights.moe_layer, dispatch_);
-    route_ahead_.name(weights.moe_layer, trace_layer, tokens, trace.route_ahead);
+    route_ahead_.name(weights.moe_layer, trace_layer, tokens);
   }
   if (spec.branches) {
     visit.begin_loads();

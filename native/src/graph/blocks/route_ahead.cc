@@ -54,32 +54,35 @@ void RouteAhead::judge(size_t layer, const Dispatch& chosen) {
   }
 }
 
-void RouteAhead::name(size_t layer, size_t time, size_t tokens, size_t distance) {
-  needs_.clear();
-  const size_t stack = layers_[layer].stack;
-  size_t last = layer;
+void RouteAhead::begin(size_t layer, size_t tokens, size_t distance) {
+  later_.clear();
   if (tokens <= kMostTokens && experts_.slots() < absent_.size()) {
-    const ProfileScope scope(ProfileOp::kRouteAhead);
     distance = std::min(distance, layers_.size());
     if (dispatches_.size() < distance) dispatches_.resize(distance);
-    later_.clear();
-    for (; last < layer + distance && last + 1 < layers_.size() && layers_[last + 1].stack == stack; ++last) {
-      const Layer& next = layers_[last + 1];
-      later_.push_back({next.weights, &next.spec->router, &dispatches_[last - layer]});
+    for (size_t next = layer + 1; later_.size() < distance && next < layers_.size(); ++next) {
+      if (layers_[next].stack != layers_[layer].stack) break;
+      later_.push_back({layers_[next].weights, &layers_[next].spec->router, &dispatches_[later_.size()]});
     }
+  }
+  ops_.queue_ahead(later_, tokens);
+}
+
+void RouteAhead::name(size_t layer, size_t time, size_t tokens) {
+  needs_.clear();
+  if (!later_.empty()) {
+    const ProfileScope scope(ProfileOp::kRouteAhead);
     ops_.choose_ahead(later_, tokens);
-    for (size_t later = layer + 1; later <= last; ++later) {
-      const size_t ahead = later - layer;
-      auto& distances = named_[later];
+    for (size_t ahead = 1; ahead <= later_.size(); ++ahead) {
+      auto& distances = named_[layer + ahead];
       if (distances.size() < ahead) distances.resize(ahead);
-      name_layer(later, static_cast<double>(time + ahead), dispatches_[ahead - 1], distances[ahead - 1]);
+      name_layer(layer + ahead, static_cast<double>(time + ahead), dispatches_[ahead - 1], distances[ahead - 1]);
     }
   }
   experts_.foresee(needs_);
   for (const ForeseenNeed& need : needs_) absent_[need.id] = need.absent;
-  for (size_t later = layer + 1; later <= last; ++later) {
-    Named& named = named_[later][later - layer - 1];
-    const ExpertId first = experts_.layout().shape.first_id(later);
+  for (size_t ahead = 1; ahead <= later_.size(); ++ahead) {
+    Named& named = named_[layer + ahead][ahead - 1];
+    const ExpertId first = experts_.layout().shape.first_id(layer + ahead);
     named.absent.resize(named.experts.size());
     for (size_t i = 0; i < named.experts.size(); ++i) named.absent[i] = absent_[first + named.experts[i]];
   }

@@ -28,9 +28,11 @@ class RouteAhead {
   void start_pass();
   /// Learns from the routers' choices of MoE layer `layer`.
   void judge(size_t layer, const Dispatch& chosen);
-  /// Tells the store what the next `distance` MoE layers after `layer` will likely need. `time`: the layer's place
-  /// among those of the pass. Call it between Ops::choose() and Ops::experts() of the layer.
-  void name(size_t layer, size_t time, size_t tokens, size_t distance);
+  /// Begins to route for the next `distance` MoE layers after `layer`. Call it before Ops::choose() of the layer.
+  void begin(size_t layer, size_t tokens, size_t distance);
+  /// Tells the store what those layers will likely need. `time`: the layer's place among those of the pass. Call it
+  /// between Ops::choose() and Ops::experts() of the layer.
+  void name(size_t layer, size_t time, size_t tokens);
 
  private:
   struct Layer {

@@ -35,28 +35,38 @@ void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, 
   read_choices(spec, tokens, 0, dispatch);
 }
 
-void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
-  for (; later.size() > kMostChosen; later = later.subspan(kMostChosen)) {
-    choose_ahead(later.first(kMostChosen), tokens);
-  }
-  if (later.empty()) return;
-  // No expert of the running layer has written its outputs yet.
-  float* x = work_.outputs;
+void CudaOps::queue_ahead(std::span<const LaterLayer> later, size_t tokens) {
+  later = later.first(std::min(later.size(), kMostAhead));
   for (size_t place = 0; place < later.size(); ++place) {
     const auto& [weights, router, dispatch] = later[place];
-    norm_for_router(*weights, *router, tokens, x);
-    if (chosen_by_kernel(*router)) {
-      queue_choices(x, weights->router, *router, tokens, place);
-    } else {
-      product(x, tokens, weights->router, work_.router, Epilogue::kStore);
-      choose_on_host(*weights, *router, tokens, nullptr, *dispatch);
-    }
+    if (!chosen_by_kernel(*router)) continue;
+    // No expert of the running layer has written its outputs yet.
+    norm_for_router(*weights, *router, tokens, work_.outputs);
+    queue_choices(work_.outputs, weights->router, *router, tokens, place + 1);
   }
-  cuda_check_launches("routers of later layers");
-  wait();
+  ahead_queued_ = !later.empty();
+}
+
+void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
+  for (; later.size() > kMostAhead; later = later.subspan(kMostAhead)) {
+    choose_ahead(later.first(kMostAhead), tokens);
+  }
+  if (later.empty()) return;
+  if (!ahead_queued_) {
+    queue_ahead(later, tokens);
+    cuda_check_launches("routers of later layers");
+    wait();
+  }
+  ahead_queued_ = false;
   for (size_t place = 0; place < later.size(); ++place) {
-    const RouterSpec& router = *later[place].router;
-    if (chosen_by_kernel(router)) read_choices(router, tokens, place, *later[place].dispatch);
+    const auto& [weights, router, dispatch] = later[place];
+    if (chosen_by_kernel(*router)) {
+      read_choices(*router, tokens, place + 1, *dispatch);
+      continue;
+    }
+    norm_for_router(*weights, *router, tokens, work_.outputs);
+    product(work_.outputs, tokens, weights->router, work_.router, Epilogue::kStore);
+    choose_on_host(*weights, *router, tokens, nullptr, *dispatch);
   }
 }
 

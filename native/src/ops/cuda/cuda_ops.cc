@@ -29,7 +29,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       uploads_(work_.uploads, work_.upload_bytes, device_.compute()),
       biases_(spec.stacks.size()),
       choices_stride_(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k())),
-      chosen_(make_cuda_host_array<std::byte>(kMostChosen * choices_stride_)),
+      chosen_(make_cuda_host_array<std::byte>((kMostAhead + 1) * choices_stride_)),
       logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.logit_columns())) {
   const size_t most = cache.shape().latent ? cuda::kMaxLatentRow : cuda::kMaxHeadDim;
   for (size_t layer = 0; layer < cache.shape().layers; ++layer) {
@@ -68,6 +68,7 @@ void CudaOps::upload_bias(size_t stack, const BatchLimits& limits, const float* 
 
 void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) {
   held_ = {};
+  ahead_queued_ = false;
   // A pass that ended with an error may have left kernels that read the uploads.
   wait();
   uploads_.start();

@@ -55,6 +55,7 @@ class CudaOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
+  void queue_ahead(std::span<const LaterLayer> later, size_t tokens) override;
   void choose_ahead(std::span<const LaterLayer> later, size_t tokens) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) override;
@@ -122,8 +123,8 @@ class CudaOps final : public Ops {
   void run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                    const Dispatch& dispatch);
 
-  /// Layers whose choices are on their way at the same time.
-  static constexpr size_t kMostChosen = 4;
+  /// Later layers whose choices are on their way at the same time, with those of the running layer.
+  static constexpr size_t kMostAhead = 4;
 
   const ModelSpec& spec_;
   CudaBackend& device_;
@@ -144,6 +145,7 @@ class CudaOps final : public Ops {
   cuda::PagedBatch parents_;
   std::vector<cuda::RotaryTable> rotary_tables_;  ///< of each kind of rotary positions
   std::variant<std::monostate, HeldProduct, HeldSum> held_;
+  bool ahead_queued_ = false;
   // State of the current MoE layer, on the device.
   const uint32_t* order_ = nullptr;      ///< as in Dispatch
   const uint32_t* positions_ = nullptr;  ///< (tokens, k): as add_expert_outputs() takes them
