@@ -64,6 +64,77 @@ TEST_CASE("cuda ops: kernels without rows are not launched") {
   require_success(cudaGetLastError());
 }
 
+TEST_CASE("cuda ops: heads are prepared in one launch with the bits of their parts") {
+  using Shape = std::array<size_t, 3>;
+  for (const auto& [kind, shape, format, part] :
+       grid(std::vector{QkNorm::kNone, QkNorm::kRow, QkNorm::kHead},
+            std::vector<Shape>{{3, 1, 24}, {4, 2, 10}, {2, 2, 7}, {20, 4, 64}},
+            std::vector{KvFormat::kF32, KvFormat::kBf16}, std::vector{0, 1, 2, 3})) {
+    const auto [heads, kv_heads, dim] = shape;
+    CASE(kind, heads, dim, format, part);
+    ModelSpec spec = decoder_spec(64, heads, kv_heads, dim);
+    for (LayerSpec& layer : spec.stacks[0].layers) layer.self.qk_norm = kind;
+    Rope rope{std::vector<float>(part < 2 ? dim / 2 : dim / 4, 0.3f), 1.5f, part == 1};
+    spec.stacks[0].positions = rope;
+    const AttentionSpec& attention = spec.stacks[0].layers[0].self;
+    BatchLimits limits = limits_of(48);
+    limits.kv = format;
+    AttentionWeights weights{};
+    std::vector<std::vector<float>> outputs;
+    for (const bool whole : kBoth) {
+      OpsFixture fixture(DeviceKind::kCuda, spec, limits);
+      weights.query_norm = fixture.upload(random_floats(heads * dim, 1));
+      weights.key_norm = fixture.upload(random_floats(kv_heads * dim, 2));
+      // Two sequences: past the first page, and of more than one row.
+      KvPages first, second;
+      fixture.cache().grow(first, 0, 19);
+      fixture.cache().grow(second, 0, 3);
+      for (const size_t past : {0, 18}) {
+        const size_t count = past == 0 ? 18 : 1, own = past == 0 ? 2 : 1, tokens = count + own;
+        const SequenceSpan spans[] = {{0, count, past, &first}, {count, own, past / 9, &second}};
+        fixture.ops().start(0, spans, tokens);
+        const Activations& a = fixture.at();
+        const auto seed = static_cast<unsigned>(count);
+        fixture.write(a.queries, random_floats(tokens * attention.query_width(), seed));
+        fixture.write(a.keys, random_floats(tokens * attention.kv_width(), seed + 1));
+        fixture.write(a.values, random_floats(tokens * attention.kv_width(), seed + 2));
+        const HeadsTask task{&attention, &weights, 1e-5f, part < 3, 0, tokens};
+        whole ? fixture.ops().prepare_heads(task) : fixture.ops().Ops::prepare_heads(task);
+        outputs.push_back(fixture.read(a.queries, tokens * attention.query_width()));
+        fixture.ops().attend({&attention, 0, false, true, false});
+        outputs.push_back(fixture.read(a.queries, tokens * attention.query_width()));
+      }
+    }
+    for (size_t i = 0; i < 4; ++i) CHECK(same_bits(outputs[i], outputs[4 + i]));
+  }
+}
+
+TEST_CASE("cuda ops: a norm of hidden behind what adds to it has the same bits at any number of rows") {
+  constexpr size_t kWide = 300;
+  for (const auto& [format, tokens] : grid(std::vector{kF32Format, kBf16Format}, Sizes{1, 5, 40})) {
+    CASE(format, tokens);
+    OpsFixture fixture(DeviceKind::kCuda, decoder_spec(kWide, 1, 1, 8), limits_of(tokens));
+    const TestMatrix w = fixture.matrix(kWide, 8, format, 1);
+    const NormWeights norm{fixture.upload(random_floats(kWide, 2))};
+    const Activations& a = fixture.at();
+    Ops& ops = fixture.ops();
+    const Pass pass(fixture, tokens);
+    const sida::Product product{w.panels, a.hidden};
+    std::vector<std::vector<float>> normed;
+    for (const bool apart : kBoth) {
+      fixture.write(a.hidden, random_floats(tokens * kWide, 3));
+      fixture.write(a.queries, random_floats(tokens * 8, 4));
+      ops.linear(a.queries, tokens, {&product, 1}, Epilogue::kAdd);
+      if (apart) ops.finish();
+      ops.norm(a.hidden, norm, 1e-5f, tokens, kWide, a.normed);
+      normed.push_back(fixture.read(a.normed, tokens * kWide));
+      normed.push_back(fixture.read(a.hidden, tokens * kWide));
+    }
+    CHECK(same_bits(normed[0], normed[2]));
+    CHECK(same_bits(normed[1], normed[3]));
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace

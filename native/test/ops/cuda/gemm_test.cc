@@ -224,6 +224,102 @@ TEST_CASE("cuda gemm: a NaN weight makes its column NaN") {
   }
 }
 
+TEST_CASE("cuda gemm: products of one x with different widths have the bits they have alone") {
+  const Sizes widths{229, 33, 1, 72};
+  for (const auto& [format, rows] : grid(kFormats, Sizes{1, 9, 17, 70})) {
+    CASE(format, rows);
+    const size_t k = inputs_for(format, 161);
+    const auto x = random_floats(rows * k, 1);
+    const DeviceCopy<float> inputs(x);
+    std::deque<Matrix> matrices;
+    std::deque<DeviceCopy<float>> y;
+    std::vector<cuda::Product> products;
+    for (const size_t n : widths) {
+      const Matrix& w = matrices.emplace_back(format, n, k, static_cast<unsigned>(n));
+      y.emplace_back(std::vector<float>(rows * n));
+      products.push_back({inputs.data(), nullptr, 1, static_cast<uint32_t>(rows), w.device, y.back().data()});
+    }
+    cuda::gemm(products, {k, 0, Epilogue::kRelu}, nullptr);
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const std::vector<float> nothing(rows * widths[i]);
+      CHECK(same_bits(y[i].read(), on_device(matrices[i].device, x, rows, Epilogue::kRelu, nothing)));
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: gates in the same launch give the bits of a launch of their own") {
+  for (const auto& [format, inputs, rows] : grid(all_formats(), Sizes{100, 300, 4500}, Sizes{1, 7, 16, 40})) {
+    if (inputs == 4500 && rows != 7) continue;
+    const size_t n = 72, k = inputs_for(format, inputs);
+    CASE(format, k, rows);
+    // Both lie in one block, as those of an expert; and the gate alone.
+    const Matrix up(format, n, k, 2), gate(format, n, k, 3);
+    std::vector<std::byte> both = gate.panels;
+    both.resize((both.size() + 63) / 64 * 64);
+    const size_t offset = both.size();
+    both.insert(both.end(), up.panels.begin(), up.panels.end());
+    const DeviceCopy<std::byte> block(both), other(both);
+    const auto x = random_floats(rows * k, 1), biases = random_floats(2 * n, 4);
+    const DeviceCopy<float> from(x), bias(biases);
+    for (const Epilogue epilogue : {Epilogue::kSwiglu, Epilogue::kClampedSwiglu, Epilogue::kGeglu}) {
+      for (const bool biased : kBoth) {
+        const auto in = [&](const DeviceCopy<std::byte>& memory, size_t at, size_t column) {
+          return PanelMatrix{memory.data() + at, format, k, n, biased ? bias.data() + column : nullptr};
+        };
+        const std::vector<float> nothing(rows * n);
+        const auto gates = on_device(in(block, 0, 0), x, rows, Epilogue::kStore, nothing);
+        const auto expected = on_device(in(block, offset, n), x, rows, epilogue, gates);
+        // The third product's gate has another distance from its weights in the second launch.
+        for (const DeviceCopy<std::byte>* last : {&block, &other}) {
+          std::deque<DeviceCopy<float>> y;
+          std::vector<cuda::Product> products;
+          for (int i = 0; i < 3; ++i) {
+            y.emplace_back(nothing);
+            products.push_back({from.data(), nullptr, 1, static_cast<uint32_t>(rows), in(block, offset, n),
+                                y.back().data(), in(i == 2 ? *last : block, 0, 0)});
+          }
+          cuda::gemm(products, {k, 0, epilogue}, nullptr);
+          for (const auto& found : y) REQUIRE(same_bits(found.read(), expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: what is done to a product's rows has the bits of a launch of its own, again and again") {
+  const DeviceCopy<unsigned> arrived(std::vector<unsigned>(1));
+  const auto weight = random_floats(300, 5), shift = random_floats(300, 6);
+  const DeviceCopy<float> weights(weight), shifts(shift);
+  for (const auto& [format, n, rows] : grid(kFormats, Sizes{5, 72, 300}, Sizes{1, 3, 9, 16, 17, 70})) {
+    CASE(format, n, rows);
+    const size_t k = inputs_for(format, 300);
+    const Matrix w(format, n, k, 2);
+    const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
+    const DeviceCopy<float> inputs(x), sums(on_device(w.device, x, rows, Epilogue::kAdd, before));
+    const std::vector<float> nothing(rows * n);
+    for (const bool biased : kBoth) {
+      const cuda::RowNorm norm{weights.data(), biased ? shifts.data() : nullptr, 1e-5f};
+      const DeviceCopy<float> y(before), normed(nothing), expected(nothing);
+      cuda::gemm({inputs.data(), nullptr, 1, static_cast<uint32_t>(rows), w.device, y.data()}, Epilogue::kAdd,
+                 {arrived.data(), normed.data(), norm}, nullptr);
+      cuda::norm(sums.data(), norm, rows, n, expected.data(), nullptr);
+      CHECK(same_bits(y.read(), sums.read()));
+      CHECK(same_bits(normed.read(), expected.read()));
+    }
+    const cuda::TopChoices top{std::min<size_t>(n, 8), true, 0.5f};
+    const std::vector<float> no_alphas(rows * top.k);
+    const std::vector<uint16_t> no_experts(rows * top.k);
+    const DeviceCopy<float> logits(before), alpha(no_alphas), expected_alpha(no_alphas);
+    const DeviceCopy<uint16_t> expert(no_experts), expected_expert(no_experts);
+    cuda::gemm({inputs.data(), nullptr, 1, static_cast<uint32_t>(rows), w.device, logits.data()}, Epilogue::kAdd,
+               {arrived.data(), nullptr, {}, top, expert.data(), alpha.data()}, nullptr);
+    cuda::choose(sums.data(), rows, n, top, expected_expert.data(), expected_alpha.data(), nullptr);
+    CHECK(expert.read() == expected_expert.read());
+    CHECK(same_bits(alpha.read(), expected_alpha.read()));
+  }
+  CHECK(arrived.read()[0] == 0);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
