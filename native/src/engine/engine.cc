@@ -117,9 +117,8 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
 bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) {
   DevicePasses* passes = ops_->device_passes();
   if (passes == nullptr || !passes->runs(batch.stack, batch.tokens.size())) return false;
-  if (trace.predicted != nullptr || trace.router_logits != nullptr || trace.route_ahead > 0 || trace.whole_layers) {
-    return false;
-  }
+  // Routing ahead would bring the host in between the layers again.
+  if (trace.predicted != nullptr || trace.router_logits != nullptr || trace.whole_layers) return false;
   const StackSpec& stack = pack_.spec.stacks[batch.stack];
   if (stack.moe_layers() == 0) {
     passes->table().slot_count = 0;
