@@ -37,8 +37,7 @@ target_include_directories(sida_tests SYSTEM PRIVATE third_party)
 set_source_files_properties(test/support/repo_paths.cc PROPERTIES
   COMPILE_DEFINITIONS "SIDA_REPO_DIR=\"${CMAKE_CURRENT_SOURCE_DIR}/..\";SIDA_FIXTURES_DIR=\"${fixtures}\"")
 # Tests set the fields that they are about.
-set(test_warnings ${warnings} -Wno-missing-field-initializers)
-target_compile_options(sida_tests PRIVATE ${test_warnings})
+target_compile_options(sida_tests PRIVATE ${warnings} -Wno-missing-field-initializers)
 target_link_libraries(sida_tests PRIVATE sida_core ${test_device})
 # Names in the unnamed namespaces of a folder's tests differ, also from those of its fixtures.
 set_target_properties(sida_tests PROPERTIES UNITY_BUILD ${SIDA_UNITY} UNITY_BUILD_BATCH_SIZE 4)
@@ -53,7 +52,6 @@ foreach(source ${bench_sources})
   add_executable(${name} EXCLUDE_FROM_ALL ${source})
   target_include_directories(${name} PRIVATE test)
   target_include_directories(${name} SYSTEM PRIVATE third_party)
-  target_compile_options(${name} PRIVATE ${test_warnings})
   target_link_libraries(${name} PRIVATE sida_core ${device})
   list(APPEND benches ${name})
 endforeach()

@@ -22,7 +22,7 @@ const HELP = `node bench/scripts/decoder-budgets.mjs [options]
   --text FILE --tokenizer FILE  what is fed, default SST-2 and olmoe-mini's; ids are wrapped into the vocabulary
   --prompt 128 --chunk 64  tokens of the prompt, and of a pass of it
   --steps 96 --warm 16  tokens fed one by one; the first are left out of times and hits
-  --device cpu --host-budget 0 --threads 2 --activations f32
+  --device cpu --host-budget 0 --threads 2 --activations f32 --cuda-graphs auto
   --only BUDGET          of the packs, in this process
   --rounds 1                     of all packs and budgets in turn; figures are medians
   --warm-prompt                  the prompt runs once before it is measured
@@ -56,6 +56,7 @@ function measure(budget, peer, ids) {
   const [host, port] = (peer ?? '').split(':');
   const engine = openEngine({
     ...limits,
+    devicePasses: values['cuda-graphs'] !== 'off',
     pack,
     memoryBudget: budget,
     hostBudget: String(values['host-budget']),

@@ -120,7 +120,16 @@ function checkCuda({ compiled, emulated, device, message }: CudaState): Check[] 
     const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (only --device cuda needs it)`;
     return [{ name: 'CUDA', result: '–', found }];
   }
-  const { name, capability, driver, totalBytes, freeBytes, contextBytes, contextMeasured, copyRate } = device;
+  const {
+    name,
+    capability,
+    driver,
+    totalBytes,
+    freeBytes,
+    contextBytes,
+    contextMeasured,
+    copyRate = 0,
+  } = device;
   const found = `${name}, compute capability ${capability}, driver ${driver || 'unknown'}`;
   const gpu: Check = emulated
     ? {
@@ -135,11 +144,14 @@ function checkCuda({ compiled, emulated, device, message }: CudaState): Check[] 
     result: 'ok',
     found: `${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free; the context of a process takes ${formatBytes(contextBytes)}`,
   };
-  const link: Check = {
-    name: 'GPU link',
-    result: 'ok',
-    found: `${((copyRate ?? 0) / 1e9).toPrecision(3)} GB/s from page-locked memory`,
-  };
+  const link: Check =
+    copyRate > 0
+      ? {
+          name: 'GPU link',
+          result: 'ok',
+          found: `${(copyRate / 1e9).toPrecision(3)} GB/s from page-locked memory`,
+        }
+      : { name: 'GPU link', result: 'warn', found: `not measured: ${message}` };
   if (contextMeasured) return [gpu, memory, link];
   const hint = `That is the usual size. libnvidia-ml.so.1 tells the real one; it comes with the driver (in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility)`;
   return [gpu, { ...memory, result: 'warn', hint }, link];

@@ -26,10 +26,10 @@ export function autoBudget({ smallest, resident }: MemoryPlan, freeBytes: number
   return Math.max(smallest, Math.min(resident, withoutMargin(freeBytes)));
 }
 
-/** Host budget: bytes, or a share of the experts' bytes. */
+/** Host budget: bytes, or a share of the experts' bytes and what the CPU computes some of them with. */
 export function hostBudgetBytes(text: string, plan: MemoryPlan): number {
   const share = parseShare(text);
-  return share === undefined ? size(text) : Math.ceil(share * plan.experts * plan.block);
+  return share === undefined ? size(text) : Math.ceil(share * plan.experts * plan.block) + plan.hostWorkspace;
 }
 
 function size(text: string): number {

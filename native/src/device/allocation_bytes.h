@@ -21,11 +21,19 @@ constexpr uint64_t gpu_bytes(uint64_t bytes) {
 /// The driver's context on an H100 and an H200, where it cannot be measured.
 inline constexpr uint64_t kUsualContextBytes = uint64_t{530} << 20;
 
+/// CUDA graphs of passes that a process keeps, and what the driver takes for each of a graph's launches: 4 KiB of
+/// parameters at most, and as much for itself, which is an estimate.
+inline constexpr uint64_t kMostGraphs = 4, kGraphLaunchBytes = 8192;
+/// Launches of a layer in a graph, about: 10 with experts, more with shared ones, norms behind and latent attention.
+inline constexpr uint64_t kLayerLaunches = 20;
+
 /// What the driver takes of a GPU besides the allocations of a process whose experts, `host_bytes` in all, may lie in
 /// page-locked memory: its context; the GPU's page table, 8 bytes for each 4 KiB of that memory; and eight pages, for
-/// those that small allocations leave unfilled and for what the driver adds later (8 MiB on an H100).
-constexpr uint64_t gpu_driver_bytes(uint64_t context_bytes, uint64_t host_bytes) {
-  return gpu_bytes(context_bytes) + gpu_bytes(host_bytes / 512 + kGpuPage) + 8 * kGpuPage;
+/// those that small allocations leave unfilled and for what the driver adds later (8 MiB on an H100); and graphs of
+/// passes of `graph_layers` layers.
+constexpr uint64_t gpu_driver_bytes(uint64_t context_bytes, uint64_t host_bytes, uint64_t graph_layers) {
+  return gpu_bytes(context_bytes) + gpu_bytes(host_bytes / 512 + kGpuPage) + 8 * kGpuPage +
+         gpu_bytes(kMostGraphs * graph_layers * kLayerLaunches * kGraphLaunchBytes);
 }
 
 }  // namespace sida

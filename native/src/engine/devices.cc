@@ -47,10 +47,10 @@ CudaState cuda_state([[maybe_unused]] std::chrono::duration<double> copy_time) {
   return state;
 }
 
-uint64_t driver_bytes(DeviceKind kind, uint64_t expert_bytes) {
+uint64_t driver_bytes(DeviceKind kind, uint64_t expert_bytes, size_t graph_layers) {
   if (kind == DeviceKind::kCpu) return 0;
   const CudaState state = cuda_state();
-  return gpu_driver_bytes(state.devices > 0 ? state.context_bytes : kUsualContextBytes, expert_bytes);
+  return gpu_driver_bytes(state.devices > 0 ? state.context_bytes : kUsualContextBytes, expert_bytes, graph_layers);
 }
 
 std::unique_ptr<Backend> make_backend(DeviceKind kind) {

@@ -36,8 +36,9 @@ struct CudaState {
 CudaState cuda_state(std::chrono::duration<double> copy_time = {});
 
 /// Bytes of the budget that the driver of a device takes for a model whose experts have `expert_bytes` in the host's
-/// memory. See gpu_driver_bytes() of allocation_bytes.h; without a GPU its context has the usual size.
-uint64_t driver_bytes(DeviceKind kind, uint64_t expert_bytes);
+/// memory, and whose passes may be CUDA graphs of `graph_layers` layers. See gpu_driver_bytes() of allocation_bytes.h;
+/// without a GPU its context has the usual size.
+uint64_t driver_bytes(DeviceKind kind, uint64_t expert_bytes, size_t graph_layers);
 
 std::unique_ptr<Backend> make_backend(DeviceKind kind);
 

@@ -105,7 +105,7 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   pass.keep();
   RunStats stats{store_.take_stats()};
   stats.alone = alone;
-  if (!alone) reads_disk_ = stats.disk_reads > 0;
+  if (!alone && stats.disk_reads == 0 && passes_to_wait_ > 0) --passes_to_wait_;
   stats.peer_wait_ns = peers_.take_wait_ns();
   stats.stall_ns += stats.peer_wait_ns;
   if (needs != nullptr) planner_.learn(*needs, {output.found, moe_layers * pack_.spec.experts()});
@@ -117,7 +117,6 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
 bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) {
   DevicePasses* passes = ops_->device_passes();
   if (passes == nullptr || !passes->runs(batch.stack, batch.tokens.size())) return false;
-  // Routing ahead would bring the host in between the layers again.
   if (trace.predicted != nullptr || trace.router_logits != nullptr || trace.whole_layers) return false;
   const StackSpec& stack = pack_.spec.stacks[batch.stack];
   if (stack.moe_layers() == 0) {
@@ -125,7 +124,9 @@ bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) {
     passes->table().all_resident = true;
     return true;
   }
-  if (reads_disk_) return false;
+  // The device does not route ahead for a missing expert.
+  if (batch.route_ahead > 0 && store_.slots() < plan_.experts) return false;
+  if (passes_to_wait_ > 0) return false;
   // A pass that stops is run again, and a recurrent state cannot be taken back.
   const bool recurrent =
       std::ranges::any_of(stack.layers, [](const LayerSpec& layer) { return layer.delta.has_value(); });
@@ -136,8 +137,13 @@ bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) {
 bool Engine::run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace) {
   if (may_run_alone(batch, trace)) {
     trace.alone = ops_->device_passes();
-    if (model_.run(batch.stack, batch.tokens, spans, trace)) return true;
+    if (model_.run(batch.stack, batch.tokens, spans, trace)) {
+      passes_lost_ /= 2;
+      return true;
+    }
     trace.alone = nullptr;
+    passes_lost_ = std::min(2 * passes_lost_ + 1, kMostPassesToWait);
+    passes_to_wait_ = passes_lost_;
   }
   model_.run(batch.stack, batch.tokens, spans, trace);
   return false;

@@ -114,8 +114,11 @@ class Engine {
   Model model_;
   LogitRows logit_rows_;
   Sequences sequences_;
-  /// The last pass that the host ran read experts from the disk, so the next one may need some, too.
-  bool reads_disk_ = true;
+  /// A pass that needs an expert from the disk is lost, and run again by the host. The more are, the more passes the
+  /// host runs, without a read from the disk, before the next try.
+  static constexpr size_t kMostPassesToWait = 64;
+  size_t passes_lost_ = 1;
+  size_t passes_to_wait_ = 1;
 };
 
 }  // namespace sida

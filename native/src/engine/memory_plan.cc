@@ -107,7 +107,9 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
   plan.layer_experts = spec.layer_experts();
   plan.experts = pack.experts.experts();
-  plan.driver = driver_bytes(limits.device, plan.block * plan.experts);
+  size_t layers = 0;
+  for (const StackSpec& stack : spec.stacks) layers = std::max(layers, stack.layers.size());
+  plan.driver = driver_bytes(limits.device, plan.block * plan.experts, limits.device_passes ? layers : 0);
   plan.context = spec.context;
   plan.token_dense = plan.dense + plan.routers;
   for (const DenseTensor& tensor : held.tensors) {

@@ -1,5 +1,6 @@
 // Passes of a device that moves experts by itself.
 #include <algorithm>
+#include <utility>
 
 #include "expert/expert_store.h"
 
@@ -7,7 +8,14 @@ namespace sida {
 
 /// The tier evicts none of them any more, which is nothing lost where it has room for all.
 void ExpertStore::hold_in_host() {
-  if (!host_.on() || !host_.holds(layout_.experts()) || host_.experts() == hosted_experts_) return;
+  if (!host_.on()) return;
+  if (!host_.holds(layout_.experts())) {
+    for (ExpertId id = 0; id < hosted_.size(); ++id) {
+      if (std::exchange(hosted_[id], nullptr) != nullptr) host_.release(id);
+    }
+    return;
+  }
+  if (host_.experts() == hosted_experts_) return;
   hosted_experts_ = host_.experts();
   for (ExpertId id = 0; id < hosted_.size(); ++id) {
     if (hosted_[id] == nullptr) hosted_[id] = host_.hold(id);

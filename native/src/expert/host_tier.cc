@@ -60,6 +60,7 @@ HostTier::Block HostTier::reserve() {
     // the blocks it has.
     std::lock_guard lock(mutex_);
     room_ = 0;
+    short_ = true;
     return take_oldest();
   }
 }

@@ -31,8 +31,8 @@ class HostTier {
   void give_back(Block block);
 
   bool on() const { return budget_ >= block_bytes_; }
-  /// Whether its budget has room for `count` experts.
-  bool holds(uint64_t count) const { return count * device_bytes(block_bytes_) <= budget_; }
+  /// Whether its budget has room for `count` experts, and the machine has not refused memory for them.
+  bool holds(uint64_t count) const { return !short_ && count * device_bytes(block_bytes_) <= budget_; }
   uint64_t budget() const { return budget_; }
   /// Also counts blocks that are being filled or wait for an expert.
   uint64_t used() const { return memory_.used(); }
@@ -58,6 +58,7 @@ class HostTier {
   std::list<ExpertId> by_age_;
   std::unordered_map<ExpertId, Entry> entries_;
   std::atomic<uint64_t> experts_{0};
+  std::atomic<bool> short_{false};  ///< an allocation failed
 };
 
 }  // namespace sida

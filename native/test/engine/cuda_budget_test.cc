@@ -21,7 +21,9 @@ TEST_CASE("cuda budget: a GPU with as much memory as the budget suffices; what t
     const TotalMemory total(options.budget_bytes);
     CHECK(cuda_state().free_bytes == options.budget_bytes);
     Engine engine(options);
-    CHECK(engine.plan().driver == gpu_driver_bytes(context, engine.plan().block * engine.plan().experts));
+    size_t layers = 0;
+    for (const StackSpec& stack : engine.spec().stacks) layers = std::max(layers, stack.layers.size());
+    CHECK(engine.plan().driver == driver_bytes(DeviceKind::kCuda, engine.plan().block * engine.plan().experts, layers));
     CHECK(engine.memory().used() <= options.budget_bytes);
     CHECK(engine.memory().used() >= emulation::used_memory());
     const Case& c = f.list[0];

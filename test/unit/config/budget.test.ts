@@ -13,6 +13,7 @@ const plan = {
   experts: 10,
   slot: 4000,
   block: 2500,
+  hostWorkspace: 100,
   expertBytes: 40_000,
   fixed: 700,
   smallest: 4700,
@@ -26,9 +27,9 @@ it('takes a share of the device from what slots take there', () => {
     expect(() => budgetBytes(text, plan), text).toThrow(expect.objectContaining({ code: 'invalid_request' }));
 });
 
-it('takes a share of the host from what experts take there', () => {
-  expect(hostBudgetBytes('50%', plan)).toBe(12_500);
-  expect(hostBudgetBytes('100%', plan)).toBe(25_000);
+it('takes a share of the host from what experts take there, beside what the CPU computes with', () => {
+  expect(hostBudgetBytes('50%', plan)).toBe(12_600);
+  expect(hostBudgetBytes('100%', plan)).toBe(25_100);
   expect(hostBudgetBytes('2KiB', plan)).toBe(2048);
 });
 

@@ -11,6 +11,10 @@ namespace {
 
 /// No context is smaller, so a smaller figure shows that another process freed memory meanwhile.
 constexpr uint64_t kLeastBytes = uint64_t{16} << 20;
+/// Where only the sum of all processes is known, a larger difference is theirs.
+constexpr uint64_t kMostOfAll = 2 * kUsualContextBytes;
+/// A process may need a page more than the one before it, and must fit into the same budget.
+constexpr uint64_t kStep = uint64_t{32} << 20;
 
 CudaContext measure() {
   const auto before = driver_figures();
@@ -27,15 +31,16 @@ CudaContext measure() {
   const uint64_t bytes = after->own_bytes > before->own_bytes     ? after->own_bytes - before->own_bytes
                          : after->used_bytes > before->used_bytes ? after->used_bytes - before->used_bytes
                                                                   : 0;
-  if (bytes < kLeastBytes) return {kUsualContextBytes, false};
-  return {bytes, true};
+  const bool own = after->own_bytes > before->own_bytes;
+  if (bytes < kLeastBytes || (!own && bytes > kMostOfAll)) return {kUsualContextBytes, false};
+  return {(bytes + kStep - 1) / kStep * kStep, true};
 }
 
 }  // namespace
 
 void load_kernels_with_context() {
-  // The default loads a kernel when it is first launched, and takes memory then. The user's own choice stays.
-  static const bool set = setenv("CUDA_MODULE_LOADING", "EAGER", 0) == 0;
+  // The default loads a kernel when it is first launched, and takes memory then, which the budget has not counted.
+  static const bool set = setenv("CUDA_MODULE_LOADING", "EAGER", 1) == 0;
   static_cast<void>(set);
 }
 

@@ -68,9 +68,9 @@ bool CudaDevicePasses::runs(size_t stack, size_t tokens) const {
 }
 
 void CudaDevicePasses::run(FunctionRef<void()> layers) {
-  upload_table();
   // A pass that fails must not leave the log of another one.
   for (size_t turn = 0; turn < spec_.stacks[ops_.stack_].moe_layers(); ++turn) logs_[turn].moves = 0;
+  upload_table();
   graphs_.run(shape(), ops_.stream(), layers);
 }
 

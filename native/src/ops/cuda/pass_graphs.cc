@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/allocation_bytes.h"
+
 namespace sida {
 namespace {
 
@@ -39,15 +41,18 @@ class Capture {
 void PassGraphs::run(const PassShape& shape, cudaStream_t stream, FunctionRef<void()> launches) {
   const auto found = std::ranges::find(graphs_, shape, &Graph::shape);
   if (found == graphs_.end()) {
-    if (graphs_.size() == kMost) graphs_.pop_back();
+    if (graphs_.size() == kMostGraphs) graphs_.pop_back();
     graphs_.push_front({shape, nullptr});
     return launches();
   }
   graphs_.splice(graphs_.begin(), graphs_, found);
-  CudaGraphExec& graph = graphs_.front().graph;
-  if (graph == nullptr) graph = capture(stream, launches);
-  if (graph == nullptr) return launches();
-  cuda_check(cudaGraphLaunch(graph.get(), stream), "cudaGraphLaunch");
+  Graph& own = graphs_.front();
+  if (own.graph == nullptr && !own.refused) {
+    own.graph = capture(stream, launches);
+    own.refused = own.graph == nullptr;
+  }
+  if (own.refused) return launches();
+  cuda_check(cudaGraphLaunch(own.graph.get(), stream), "cudaGraphLaunch");
 }
 
 CudaGraphExec PassGraphs::capture(cudaStream_t stream, FunctionRef<void()> launches) {

@@ -29,11 +29,9 @@ class PassGraphs {
  private:
   struct Graph {
     PassShape shape;
-    CudaGraphExec graph;  ///< null: not captured yet
+    CudaGraphExec graph;   ///< null: not captured yet
+    bool refused = false;  ///< the driver had no memory for it
   };
-  /// The driver takes memory for each, some KB a launch.
-  static constexpr size_t kMost = 16;
-
   /// Null where the driver has no memory for it.
   CudaGraphExec capture(cudaStream_t stream, FunctionRef<void()> launches);
 

@@ -13,6 +13,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::vector<std::function<void()>> work;
+  void* memory;  ///< of the device
 };
 
 namespace sida::emulation {
@@ -72,8 +73,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   return call([&] {
-    *executable = new CUgraphExec_st{graph->work};
-    return cudaSuccess;
+    // As large as the parameters of all kernels may be.
+    constexpr size_t kLaunchBytes = 4096;
+    void* memory = nullptr;
+    const cudaError_t error = allocate(Place::kDevice, graph->work.size() * kLaunchBytes, &memory);
+    if (error == cudaSuccess) *executable = new CUgraphExec_st{graph->work, memory};
+    return error;
   });
 }
 
@@ -102,8 +107,9 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return call(
       [&] {
+        const cudaError_t error = release_memory(Place::kDevice, executable->memory);
         delete executable;
-        return cudaSuccess;
+        return error;
       },
       On::kAnyDevice);
 }
