@@ -7,7 +7,7 @@ import { SidaError } from '../../errors.js';
 import type { JobRequest, ModelInfo } from '../../protocol/engine-messages.js';
 
 /** It increases whenever jobs, results or keys change their form or meaning. */
-export const PROTOCOL = 13;
+export const PROTOCOL = 14;
 
 /** The first part of every key. The braces keep all keys on one node of a Redis Cluster. */
 export const KEY_PREFIX = '{sida}';

@@ -237,7 +237,7 @@ describe.skipIf(!hasChromium)('the page', () => {
     };
     await page.reload();
     await shows('budget-text', 'Budget 1000 B, from 500 B to 1.4 KiB for all experts');
-    await shows('price', /^Room for 50 % of the experts\. Answers are the same/);
+    await shows('price', /^Room for 41 % of the experts\. Answers are the same/);
     await page.click('#take-all');
     await shows('budget-text', 'Budget 1.4 KiB');
     await page.focus('#budget');

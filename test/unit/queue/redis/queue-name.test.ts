@@ -60,12 +60,13 @@ it('has a version of its own for each form of the costs that results carry', () 
     'late',
     'on_demand',
     'peer',
+    'cpu',
     'loaded',
     'bytes',
     'stall_ms',
   ];
   expect([PROTOCOL, Object.keys(noCost(1))]).toEqual([
-    13,
+    14,
     [...fields, 'predicted', 'hits_top1', 'hits_top3'],
   ]);
 });
