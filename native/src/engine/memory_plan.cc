@@ -109,7 +109,7 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   plan.experts = pack.experts.experts();
   size_t layers = 0;
   for (const StackSpec& stack : spec.stacks) layers = std::max(layers, stack.layers.size());
-  plan.driver = driver_bytes(limits.device, plan.block * plan.experts, limits.device_passes ? layers : 0);
+  plan.driver = driver_bytes(limits.device, plan.block * plan.experts, limits.runs_alone() ? layers : 0);
   plan.context = spec.context;
   plan.token_dense = plan.dense + plan.routers;
   for (const DenseTensor& tensor : held.tensors) {

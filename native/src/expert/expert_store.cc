@@ -164,6 +164,15 @@ void ExpertStore::find_absent(size_t layer, std::span<const uint16_t> needed, st
   }
 }
 
+bool ExpertStore::may_hold_absent(size_t layer) const {
+  if (host_.experts() == 0) return false;
+  std::lock_guard lock(mutex_);
+  for (ExpertId id = layout_.shape.first_id(layer); id < layout_.shape.first_id(layer + 1); ++id) {
+    if (residency_.record(id).state == ResidencyState::kAbsent) return true;
+  }
+  return false;
+}
+
 void ExpertStore::hold_hosted(size_t layer, std::span<const uint16_t> needed, std::vector<HostedExpert>& hosted) {
   const ExpertId first = layout_.shape.first_id(layer);
   std::lock_guard lock(mutex_);

@@ -84,8 +84,8 @@ class ExpertStore {
   /// Reports what `layer` of such a pass needed, in the words of LayerVisit, and which experts the device moved.
   /// `needed` is empty where the pass stopped, which then counts for nothing else.
   void take_back(size_t layer, std::span<const uint16_t> needed, std::span<const MovedExpert> moved, uint8_t* found);
-  /// Whether the host tier holds any expert.
-  bool keeps_experts() const { return host_.experts() > 0; }
+  /// Whether the host tier holds experts and one of the layer is not on the device.
+  bool may_hold_absent(size_t layer) const;
   /// Appends the needed experts that are not on the device nor on their way there, and that the host tier has.
   void hold_hosted(size_t layer, std::span<const uint16_t> needed, std::vector<HostedExpert>& hosted);
   void release_hosted(const HostedExpert& expert) { host_.release(expert.id); }

@@ -27,6 +27,11 @@ struct BatchLimits {
   size_t kv_states = 4;
   /// Whether a GPU may run passes without the host, from CUDA graphs.
   bool device_passes = true;
+
+  /// Whether it does: the products of such passes have no rounded rows.
+  bool runs_alone() const {
+    return device == DeviceKind::kCuda && device_passes && activations == ActivationFormat::kF32;
+  }
 };
 
 }  // namespace sida

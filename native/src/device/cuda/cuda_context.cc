@@ -1,5 +1,6 @@
 #include "device/cuda/cuda_context.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "device/allocation_bytes.h"
@@ -28,10 +29,10 @@ CudaContext measure() {
   const auto after = driver_figures();
   if (!before || !after) return {kUsualContextBytes, false};
   // Other processes change the sum of all, so the figure of this process alone comes first.
-  const uint64_t bytes = after->own_bytes > before->own_bytes     ? after->own_bytes - before->own_bytes
-                         : after->used_bytes > before->used_bytes ? after->used_bytes - before->used_bytes
-                                                                  : 0;
   const bool own = after->own_bytes > before->own_bytes;
+  const uint64_t begin = own ? before->own_bytes : before->used_bytes;
+  const uint64_t end = own ? after->own_bytes : after->used_bytes;
+  const uint64_t bytes = end - std::min(begin, end);
   if (bytes < kLeastBytes || (!own && bytes > kMostOfAll)) return {kUsualContextBytes, false};
   return {(bytes + kStep - 1) / kStep * kStep, true};
 }

@@ -74,9 +74,9 @@ HostExperts::HostExperts(ExpertStore& store, const BatchLimits& limits, std::uni
 }
 
 bool HostExperts::may_ask(size_t layer, size_t tokens) const {
-  const bool lacks = store_.slots() < store_.layout().experts();
-  return on() && lacks && tokens <= most_tokens_ && store_.keeps_experts() &&
-         same_bits(store_.layout().layers[layer], store_.layout().shape.activation);
+  const ExpertLayout& layout = store_.layout();
+  return on() && tokens <= most_tokens_ && same_bits(layout.layers[layer], layout.shape.activation) &&
+         store_.may_hold_absent(layer);
 }
 
 double HostExperts::work_of(size_t layer, size_t rows) const {

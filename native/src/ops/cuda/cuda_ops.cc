@@ -44,7 +44,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
   }
-  if (runs_alone(limits)) device_passes_.emplace(*this, spec);
+  if (limits.runs_alone()) device_passes_.emplace(*this, spec);
 }
 
 void CudaOps::wait() { cuda_check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }

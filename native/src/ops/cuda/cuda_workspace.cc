@@ -55,7 +55,7 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   }
   upload_bytes = PassUploads::bytes(spec, limits);
   arena.take(uploads, upload_bytes);
-  const bool alone = runs_alone(limits);
+  const bool alone = limits.runs_alone();
   arena.take(expert_table, alone ? cuda::table_bytes(expert_shape_of(spec).experts()) : 0);
   const size_t listed = alone && spec.moe() != nullptr ? kMostDeviceChoices : 0;
   arena.take(device_choices.expert, listed);

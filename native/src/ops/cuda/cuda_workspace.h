@@ -58,11 +58,6 @@ inline constexpr size_t kLatentTiles = 4;
 /// Positions that a stack's relative bias covers. A stack that is not causal gets whole sequences in one pass.
 size_t bias_positions(const StackSpec& stack, const BatchLimits& limits);
 
-/// Whether passes without the host may run: their products have no rounded rows.
-inline bool runs_alone(const BatchLimits& limits) {
-  return limits.device_passes && limits.activations == ActivationFormat::kF32;
-}
-
 /// Most experts of a token: the router's top-k, or what a batch's routing may name.
 size_t max_choices(const ModelSpec& spec, const BatchLimits& limits);
 
