@@ -100,7 +100,7 @@ struct PoisonedSlots {
   ~PoisonedSlots() { unsetenv("SIDA_POISON_SLOTS"); }
 };
 
-TEST_CASE("device passes: at any budget, with pins and resizes between them, bits are those of passes with the host") {
+TEST_CASE("device passes: answers have the bits of passes with the host, at any budget, with pins and resizes") {
   if (cuda_state().devices == 0) return;
   using Named = std::pair<const char*, WeightFormat>;
   for (const auto& [name, format] : {Named{"olmoe-tiny", kBf16Format}, Named{"qwen3-moe-tiny", kF32Format}}) {

@@ -30,8 +30,8 @@ class RouteAhead {
   void judge(size_t layer, const Dispatch& chosen);
   /// Begins to route for the next `distance` MoE layers after `layer`. Call it before Ops::choose() of the layer.
   void begin(size_t layer, size_t tokens, size_t distance);
-  /// Tells the store what those layers will likely need. `time`: the layer's place among those of the pass. Call it
-  /// between Ops::choose() and Ops::experts() of the layer.
+  /// Tells the store what the layers of begin() will likely need. `time`: the place of `layer` among the pass's MoE
+  /// layers. Call it between Ops::choose() and Ops::experts() of `layer`.
   void name(size_t layer, size_t time, size_t tokens);
 
  private:

@@ -151,7 +151,7 @@ class CudaOps final : public Ops {
   void run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                    const Dispatch& dispatch);
 
-  /// Later layers whose choices are on their way at the same time, with those of the running layer.
+  /// The most later layers whose routers run before one wait.
   static constexpr size_t kMostAhead = 4;
 
   const ModelSpec& spec_;

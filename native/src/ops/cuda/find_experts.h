@@ -82,8 +82,9 @@ struct FindTask {
   uint32_t width, hidden_width;
 };
 
-/// Bytes of DeviceChoices::products, and where those of a projection begin.
+/// Bytes of DeviceChoices::products.
 size_t listed_products_bytes();
+/// The products of one projection.
 const ProductRows* listed_products(const DeviceChoices& choices, Projection projection);
 
 /// Sorts the choices by expert, gives each needed expert a slot, and lists moves and products. A missing expert takes a

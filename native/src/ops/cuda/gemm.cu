@@ -61,7 +61,7 @@ bool gates_alike(std::span<const Product> products) {
   });
 }
 
-/// The gates' products, and then those of the weights, which find them in y.
+/// Two launches: x·gate goes to y; then the epilogue of x·W reads it there.
 void gates_first(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream) {
   std::vector<Product> part(products.begin(), products.end());
   for (Product& product : part) product.w = std::exchange(product.gate, {});

@@ -90,7 +90,7 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
 }
 
 /// Block (x, y, z): rows from kRows · x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
-/// totals, and those of the gate.
+/// totals, and the totals of x·gate.
 template <uint32_t kRows>
 __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
   constexpr uint32_t kSums = Form<kRows>::kSums, kInputs = Form<kRows>::kInputs;

@@ -183,7 +183,7 @@ __device__ float column_scale(const GemmArguments& t, const std::byte* panel, ui
 }
 
 /// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
-/// sums of `waiting` slices, then the totals, and those of the gate.
+/// sums of `waiting` slices, then the totals, and the totals of x·gate.
 template <class Weights, int kPanels, int kRowTiles, bool kEnds>
 __global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;

@@ -79,8 +79,8 @@ struct ByteFragments {
 
 int32_t signed_byte(uint32_t word, unsigned which) { return static_cast<int8_t>(word >> (8 * which)); }
 
-/// The layouts are those of mma.m16n8k32 for .s8 (PTX ISA, "Matrix fragments for mma.m16n8k32"): group = lane / 4,
-/// place = lane % 4. Each output is of one lane; its inputs come from the lanes of its row and of its column.
+/// Fragments as in the PTX ISA, "Matrix fragments for mma.m16n8k32", type .s8: group = lane / 4, place = lane % 4. One
+/// lane has each output. The lanes of its row and of its column have its inputs.
 void multiply_bytes(unsigned, void* const* operands) {
   const auto of = [&](unsigned lane) -> const ByteFragments& {
     return *static_cast<const ByteFragments*>(operands[lane]);
