@@ -20,6 +20,9 @@ constexpr uint64_t gpu_bytes(uint64_t bytes) {
 
 /// The driver's context on an H100 and an H200, where it cannot be measured.
 inline constexpr uint64_t kUsualContextBytes = uint64_t{530} << 20;
+/// A context counts in whole steps: a process may need a page more than the one before it, and must fit into the same
+/// budget.
+inline constexpr uint64_t kContextStep = uint64_t{32} << 20;
 
 /// CUDA graphs of passes that a process keeps, and what the driver takes for each of a graph's launches: 4 KiB of
 /// parameters at most, and as much for itself, which is an estimate.
@@ -32,8 +35,8 @@ inline constexpr uint64_t kLayerLaunches = 20;
 /// those that small allocations leave unfilled and for what the driver adds later (8 MiB on an H100); and graphs of
 /// passes of `graph_layers` layers.
 constexpr uint64_t gpu_driver_bytes(uint64_t context_bytes, uint64_t host_bytes, uint64_t graph_layers) {
-  return gpu_bytes(context_bytes) + gpu_bytes(host_bytes / 512 + kGpuPage) + 8 * kGpuPage +
-         gpu_bytes(kMostGraphs * graph_layers * kLayerLaunches * kGraphLaunchBytes);
+  return (context_bytes + kContextStep - 1) / kContextStep * kContextStep + gpu_bytes(host_bytes / 512 + kGpuPage) +
+         8 * kGpuPage + gpu_bytes(kMostGraphs * graph_layers * kLayerLaunches * kGraphLaunchBytes);
 }
 
 }  // namespace sida

@@ -69,11 +69,11 @@ describe.skipIf(compiled)('sida doctor', () => {
 });
 
 describe.skipIf(compiled)('sida plan --device cuda', () => {
-  it('counts the context that this GPU has, and refuses a budget without room for it', async () => {
+  it('counts the context in steps of 32 MiB, and refuses a budget without room for it', async () => {
     const small = (await plan('50%', { context: 100 })).plan;
     const large = (await plan('50%', { context: 400 })).plan;
-    expect(large.driver - small.driver).toBe(300 * MIB);
-    expect(large.smallest - small.smallest).toBe(300 * MIB);
+    expect(large.driver - small.driver).toBe((13 - 4) * 32 * MIB);
+    expect(large.smallest - small.smallest).toBe(large.driver - small.driver);
     expect(small.fixed).toBe(small.driver + small.dense + small.routers + small.kvCache + small.workspace);
     const args = ['plan', MINI, '--device', 'cuda'];
     const { stdout } = await sida([...args, '--memory-budget', '200MiB'], { context: 400 });

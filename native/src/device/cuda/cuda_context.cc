@@ -14,8 +14,6 @@ namespace {
 constexpr uint64_t kLeastBytes = uint64_t{16} << 20;
 /// Where only the sum of all processes is known, a larger difference is theirs.
 constexpr uint64_t kMostOfAll = 2 * kUsualContextBytes;
-/// A process may need a page more than the one before it, and must fit into the same budget.
-constexpr uint64_t kStep = uint64_t{32} << 20;
 
 CudaContext measure() {
   const auto before = driver_figures();
@@ -34,7 +32,7 @@ CudaContext measure() {
   const uint64_t end = own ? after->own_bytes : after->used_bytes;
   const uint64_t bytes = end - std::min(begin, end);
   if (bytes < kLeastBytes || (!own && bytes > kMostOfAll)) return {kUsualContextBytes, false};
-  return {(bytes + kStep - 1) / kStep * kStep, true};
+  return {bytes, true};
 }
 
 }  // namespace
