@@ -28,7 +28,7 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --most-texts 400       of the file, asked in turn
   --tokens 16 --clients 1
   --starts 3 --seconds 45  starts of each server, and the time of all of them together, in whole segments
-  --threads N
+  --threads N             as many as cores; with a simulated link one less, which copies
   --new                  no settings that were measured before in this way
   --quick (--starts 2 --seconds 4 --most-texts 100)  the result goes to build/
   node bench/scripts/prediction.mjs --task category --true-tables`;
@@ -41,7 +41,9 @@ const OFF_SECONDS = 600;
 
 const options = optionsOf(HELP);
 const { quick, task, tokens, starts, seconds, clients } = options;
-const threads = options.threads ?? availableParallelism();
+const cores = availableParallelism();
+/** A simulated link copies with a core, which a GPU's link would not take from computing. */
+const threadsFor = (link) => options.threads ?? (link === 'disk' ? cores : Math.max(1, cores - 1));
 const models = options.model.length > 0 ? options.model : ['models/switch-words'];
 if (!(starts >= 2)) throw new Error(`expected --starts to be 2 or more, found ${starts}`);
 
@@ -60,7 +62,7 @@ async function traceOf(model) {
   if (task === undefined) {
     const [data, out] = ['texts.jsonl', 'trace'].map((name) => join(directory, name));
     writeFileSync(data, texts.map((text) => JSON.stringify({ text })).join('\n'));
-    const common = words`--template {text} --memory-budget 100% --threads ${threads} --max-new-tokens ${tokens}`;
+    const common = words`--template {text} --memory-budget 100% --threads ${cores} --max-new-tokens ${tokens}`;
     await sida([...words`trace ${model} --data ${data} --out ${out}`, ...common]);
     return out;
   }
@@ -71,7 +73,11 @@ async function traceOf(model) {
   const filled = new Template(template);
   const asked = texts.map((text) => filled.render(filled.values(text, 'text')));
   const prepared = { pack, fingerprint: hashOfFiles(files), weights: source.weights };
-  return labelTraceOf(prepared, { name: task, labels }, asked, { work: 'build/bench', threads, onStep: console.error });
+  return labelTraceOf(prepared, { name: task, labels }, asked, {
+    work: 'build/bench',
+    threads: cores,
+    onStep: console.error,
+  });
 }
 
 const COUNTS = {
@@ -143,8 +149,11 @@ function rowOf(system, segments) {
 
 const measured = [];
 const keyOf = ({ model, budget, link, task: kind, clients: count }) => [model, budget, link, kind, count].join();
+const sameThreads = ({ link, threads = cores }) => threads === threadsFor(link);
 const known = () => merged('prediction', 'settings', measured, keyOf, quick);
-const done = new Set(known().flatMap((setting) => (setting.method === METHOD ? [keyOf(setting)] : [])));
+const done = new Set(
+  known().flatMap((setting) => (setting.method === METHOD && sameThreads(setting) ? [keyOf(setting)] : [])),
+);
 
 function keep(setting) {
   measured.push(setting);
@@ -156,7 +165,8 @@ for (const model of models) {
   let trace;
   for (const budget of options['memory-budget'].split(',')) {
     for (const link of options.link.split(',')) {
-      const about = { model: basename(model), budget, link, task: task ?? 'completions', clients };
+      const threads = threadsFor(link);
+      const about = { model: basename(model), budget, link, task: task ?? 'completions', clients, threads };
       if (options.new && done.has(keyOf(about))) continue;
       if (options['true-tables']) trace ??= await traceOf(model);
       const rate = link === 'disk' ? words`--host-budget 0` : words`--host-budget 100% --link-bandwidth ${link}`;

@@ -31,7 +31,7 @@ const PAGES = {
   transformers: ['Beside Hugging Face transformers', ['encoder-peers']],
   llama: ['Beside llama.cpp', ['llama-types', 'llama-limited', 'llama-tokens']],
   quotes: ['Quotes beside what answers took', ['quotes']],
-  prediction: ['Servers with and without prediction', ['prediction']],
+  prediction: ['Servers with and without prediction', ['prediction-targets', 'prediction']],
 };
 const NOTE = 'Written by `node bench/scripts/tables.mjs` from the JSON files here.';
 const CHARTS = 'bench/results/charts';

@@ -50,24 +50,65 @@ function planner() {
   return text(r, head, rows, about);
 }
 
+const systemOf = (setting, name) => setting.rows.find(({ system }) => system === name);
+
+/** What prediction must reach, and what it reaches. */
+function predictionTargets() {
+  const { settings } = result('prediction');
+  const nameOf = ({ model, budget, link, clients }) => `${model} ${budget} ${link} × ${clients}`;
+  const slower = (name) => {
+    const known = settings.filter((setting) => systemOf(setting, name) !== undefined);
+    const lost = known.filter((setting) => {
+      const { mean, low } = systemOf(setting, name).slower;
+      return mean > 0.03 && low > 0;
+    });
+    return [`${lost.length} of ${known.length}`, lost.map(nameOf).join('; ') || '–'];
+  };
+  const gain = (setting, name) => -(systemOf(setting, name)?.slower.mean ?? 0);
+  const shares = settings
+    .filter((setting) => gain(setting, 'true tables') >= 0.15)
+    .map((setting) => `${nameOf(setting)}: ${percent(gain(setting, 'default') / gain(setting, 'true tables'), 0)}`);
+  const words = settings.find((setting) => nameOf(setting) === 'switch-words 60% disk × 1');
+  const overNone = ['true tables', 'default'].map((name) => (1 - gain(words, name)).toFixed(2));
+  const plans = [12, 48].map((layers) => {
+    const same = result('planner').rows.filter(({ model, tables }) => model.includes(`${layers}x128`) && tables);
+    return Math.max(...same.map(({ plan }) => plan)).toFixed(2);
+  });
+  const streamsOver = ['olmoe-mini', 'olmoe-7b'].map((name) => {
+    const { runs } = result(`streams-disk-${name}`);
+    return [4, 8].map((n) => (runs.find(({ clients }) => clients === n).perSecond / runs[0].perSecond).toFixed(2));
+  });
+  const rows = [
+    ['settings slower by more than 3 % and more than chance, defaults', '0', ...slower('default')],
+    ['the same, true tables', '0', ...slower('true tables')],
+    ['of what true tables gain, where that is 15 % or more', '≥ 50 %', shares.length, shares.join('; ')],
+    ['switch-words 60%, disk, over none: true tables / defaults', '≤ 1.01 / 1.03', overNone.join(' / '), ''],
+    ['ms to plan a pass with four tables, 12 × 128 / 48 × 128', '≤ 0.05 / 0.2', plans.join(' / '), '`planner.md`'],
+    ['4, 8 streams over 1 from disk, padded olmoe-mini', '≥ 1.3, 1.6', streamsOver[0].join(', '), '`rest.md`'],
+    ['the same, OLMoE-7B shape with random weights', '≥ 1.0, 1.1', streamsOver[1].join(', '), '`rest.md`'],
+  ];
+  return plain('what | target | measured | where', rows);
+}
+
 /** One row a setting: the time with prediction over time without, and what both load. */
 function prediction() {
   const { settings } = result('prediction');
   const over = ({ mean, low, high }) => `${percent(mean)} (${percent(low, 0)} to ${percent(high, 0)})`;
-  const rows = settings.map(({ model, budget, link, task, clients, method, rows: systems }) => {
-    const [usual, tables] = ['default', 'true tables'].map((name) => systems.find(({ system }) => system === name));
+  const rows = settings.map((setting) => {
+    const { model, budget, link, task, clients, threads, method } = setting;
+    const [usual, tables] = ['default', 'true tables'].map((name) => systemOf(setting, name));
     const both = (digits, of) => [usual.on, usual.off].map((state) => of(state).toFixed(digits)).join(' / ');
     return [
-      ...[`${model}, ${task}`, clients, budget, link, over(usual.slower)],
+      ...[`${model}, ${task}`, clients, threads ?? 2, budget, link, over(usual.slower)],
       ...[tables === undefined ? '–' : over(tables.slower), over(usual.control), method],
       ...[both(1, ({ ms }) => ms), both(0, ({ bytes }) => bytes / 2 ** 10)],
     ];
   });
-  const head = 'model | clients | experts in memory | from | defaults | true tables | control | compared';
+  const head = 'model | clients | threads | experts in memory | from | defaults | true tables | control | compared';
   const about =
     'Time with prediction over time without, less 1: mean and 95 % interval. In one process, prediction is switched on ' +
     'and off between blocks of the same requests, and the control is off again. Between processes, the control is ' +
-    'a second server with `--predictor none`.';
+    'a second server with `--predictor none`. A simulated link copies on a core of its own where one of two threads is left out.';
   return [
     plain(`${head} | ms a request: on / off | KiB a request: on / off`, rows),
     about,
@@ -182,6 +223,7 @@ export const machineTables = {
   kernels: () => each(withAmx('kernels'), kernels),
   planner,
   prediction,
+  'prediction-targets': predictionTargets,
   'rest-overhead': () => each(withAmx('rest-overhead'), restOverhead),
   streams: () =>
     each(['streams', 'streams-amx', 'streams-pack-amx', 'streams-disk-olmoe-7b', 'streams-disk-olmoe-mini'], streams),
