@@ -23,6 +23,7 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --memory-budget 10%,25%
   --link disk,12GB/s     experts on disk, or in host memory behind a link of that rate
   --true-tables          one more server, whose tables are the recorded routing of what is asked
+  --right SHARE          and one whose tables are as often right, such as 80%
   --task NAME            classify by this task; without it, completions of --tokens tokens
   --texts models/switch-words/words/known-held-out.jsonl  lines of JSON with a "text" or the task's fields
   --most-texts 400       of the file, asked in turn
@@ -175,10 +176,17 @@ for (const model of models) {
       const flags = [...words`--model ${model} --memory-budget ${budget}`, ...cache, ...rate];
       const setting = { asked: 0 };
       const rows = [];
-      for (const system of trace === undefined ? ['default'] : ['default', 'true tables']) {
+      const systems = { default: {}, 'true tables': { SIDA_HASH_FUNCTION_MODULE: hashFunctionModule('replay') } };
+      if (trace === undefined) delete systems['true tables'];
+      else if (options.right !== undefined) {
+        const SIDA_REPLAY_RIGHT = Number.parseFloat(options.right) / 100;
+        systems[`true in ${options.right}`] = { ...systems['true tables'], SIDA_REPLAY_RIGHT };
+      }
+      for (const [system, environment] of Object.entries(systems)) {
         // The server inherits it.
         delete process.env.SIDA_HASH_FUNCTION_MODULE;
-        if (system !== 'default') process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule('replay');
+        delete process.env.SIDA_REPLAY_RIGHT;
+        Object.assign(process.env, environment);
         const own = system === 'default' ? flags : [...flags, '--predictor', trace];
         const segments = [];
         for (let at = 0; at < starts; at += 1) segments.push(...(await start(own, setting, segments.length)));

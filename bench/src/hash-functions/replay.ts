@@ -1,6 +1,7 @@
 /**
  * True tables: the recorded routing of the inputs that a trace holds. `sida serve` takes this module with
- * SIDA_HASH_FUNCTION_MODULE, and the trace's directory as its --predictor.
+ * SIDA_HASH_FUNCTION_MODULE, and the trace's directory as its --predictor. With SIDA_REPLAY_RIGHT=0.8, each named
+ * expert is the recorded one with that chance and else any, as if a predictor without a network's cost named them.
  */
 import { NO_EXPERT } from '../../../dist/native/addon-types.js';
 import {
@@ -13,6 +14,7 @@ import {
   routingShape,
 } from '../../../dist/predictor/hash-function.js';
 import type { OpenedPredictor, PredictorDirectoryOptions } from '../../../dist/predictor/predictor-directory.js';
+import { randomOf } from '../../../dist/predictor/random.js';
 import { routerAlphas } from '../../../dist/predictor/router-probabilities.js';
 import { Corpus, type TeacherRecord } from '../../../dist/predictor/training/corpus.js';
 import { concatenated } from '../../../dist/ragged.js';
@@ -21,7 +23,8 @@ export async function open(directory: string, { model }: PredictorDirectoryOptio
   const corpus = await Corpus.open([directory], model.vocabSize);
   const records = Array.from({ length: corpus.starts.at(-1)! }, (_, sequence) => corpus.record(sequence));
   corpus.close();
-  return { function: new ReplayFunction(records, routingShape(model)), warnings: [] };
+  const right = Number(process.env.SIDA_REPLAY_RIGHT ?? 1);
+  return { function: new ReplayFunction(records, routingShape(model), right), warnings: [] };
 }
 
 /** Recorded routing of one stack: the experts that the routers chose for each token, (layers, tokens, topK). */
@@ -34,12 +37,16 @@ interface Routing {
 export class ReplayFunction implements HashFunction {
   readonly name = 'replay';
   readonly #shape: RoutingShape;
+  readonly #right: number;
+  readonly #random = randomOf(1);
   readonly #recorded: readonly Routing[][];
   /** The recordings of one input, by the first stack's tokens. */
   readonly #byInput = new Map<string, readonly Routing[][]>();
 
-  constructor(records: readonly TeacherRecord[], shape: RoutingShape) {
+  /** `right`: the share of the named experts that are the recorded ones. */
+  constructor(records: readonly TeacherRecord[], shape: RoutingShape, right = 1) {
     this.#shape = shape;
+    this.#right = right;
     this.#recorded = records
       .map((record) => shape.stacks.map((_, stack) => routingOf(record, stack, shape)))
       // The same input continues the same way, so the longest of several recordings is first.
@@ -82,9 +89,10 @@ export class ReplayFunction implements HashFunction {
         const from = (layer * found.tokens.length + skipped + t) * topK;
         const to = (layer * tokens + input.offsets[s]! + t) * into.k;
         for (let i = 0; i < Math.min(into.k, topK); i++) {
-          into.experts[to + i] = found.experts[from + i]!;
+          const known = this.#random() < this.#right;
+          into.experts[to + i] = known ? found.experts[from + i]! : Math.floor(this.#random() * this.#shape.experts);
           into.alpha[to + i] = found.alpha[from + i]!;
-          into.chance[to + i] = 1;
+          into.chance[to + i] = this.#right;
         }
       }
     }
