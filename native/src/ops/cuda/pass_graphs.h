@@ -13,7 +13,8 @@ namespace sida {
 /// By what the launches of two passes may differ.
 struct PassShape {
   size_t stack;
-  bool cross;                    ///< some sequence has a parent
+  bool cross;  ///< some sequence has a parent
+  bool prefetches;
   std::vector<uint32_t> counts;  ///< rows of each sequence
 
   bool operator==(const PassShape&) const = default;
