@@ -212,7 +212,7 @@ struct RandomPlan {
   std::vector<ExpertId> loads;
 
   RandomPlan(std::mt19937& random, size_t experts) {
-    std::uniform_real_distribution<double> key(0, 2 * kExpendable);
+    std::uniform_real_distribution<double> key(0, 4 * kExpendable);
     for (std::vector<double>& each : keys) {
       for (size_t id = 0; id < experts; ++id) each.push_back(key(random));
     }

@@ -31,19 +31,19 @@ struct DeviceTable {
   TableSlot* slots;
 };
 
-/// Of the head and the prefetches.
-inline constexpr size_t kTableHeadBytes = 64 + kMostLentPrefetches * sizeof(ExpertId);
+/// Bytes before a table's prefetches, and before `slot_of`.
+inline constexpr size_t kHeadBytes = 64, kSlotOfBegins = kHeadBytes + kMostLentPrefetches * sizeof(ExpertId);
 
 /// Where a table of `experts` experts lies at `base`; `experts`, which is not set where all are resident, lies last.
 inline DeviceTable table_at(std::byte* base, size_t experts) {
-  const size_t slots = kTableHeadBytes + (experts * sizeof(uint32_t) + 15) / 16 * 16;
-  return {reinterpret_cast<TableHead*>(base), reinterpret_cast<ExpertId*>(base + 64),
-          reinterpret_cast<uint32_t*>(base + kTableHeadBytes),
+  const size_t slots = kSlotOfBegins + (experts * sizeof(uint32_t) + 15) / 16 * 16;
+  return {reinterpret_cast<TableHead*>(base), reinterpret_cast<ExpertId*>(base + kHeadBytes),
+          reinterpret_cast<uint32_t*>(base + kSlotOfBegins),
           reinterpret_cast<TableExpert*>(base + slots + experts * sizeof(TableSlot)),
           reinterpret_cast<TableSlot*>(base + slots)};
 }
 constexpr size_t table_bytes(size_t experts) {
-  return kTableHeadBytes + (experts * sizeof(uint32_t) + 15) / 16 * 16 +
+  return kSlotOfBegins + (experts * sizeof(uint32_t) + 15) / 16 * 16 +
          experts * (sizeof(TableSlot) + sizeof(TableExpert));
 }
 

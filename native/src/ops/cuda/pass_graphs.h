@@ -13,8 +13,8 @@ namespace sida {
 /// By what the launches of two passes may differ.
 struct PassShape {
   size_t stack;
-  bool cross;  ///< some sequence has a parent
-  bool prefetches;
+  bool cross;                    ///< some sequence has a parent
+  bool prefetches;               ///< it may prefetch experts
   std::vector<uint32_t> counts;  ///< rows of each sequence
 
   bool operator==(const PassShape&) const = default;
