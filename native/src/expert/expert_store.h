@@ -55,7 +55,7 @@ class ExpertStore {
   /// or evicts an expendable expert with a larger key than its own; where there is neither, it waits. A planned expert
   /// that is still resident is prefetched after its eviction, and one that the pass has already needed is not
   /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout. Without `prefetches`
-  /// none begins before prefetch(), unless lend() lends them.
+  /// they wait for prefetch() or lend().
   void start_pass(const ResidencyPlan& plan, bool prefetches = true);
   /// The same with the planner's plan for `needs`.
   void start_pass(PassPlanner& planner, const PassNeeds& needs, bool prefetches = true);
@@ -79,8 +79,8 @@ class ExpertStore {
   /// Sets `absent` (experts of the layer): 1 for a needed expert that only the disk has, 0 for every other expert.
   void find_absent(size_t layer, std::span<const uint16_t> needed, std::span<uint8_t> absent);
 
-  /// Fills the table for a pass that moves experts by itself, whose layers need at most `most` of them at once. False
-  /// where a layer might find too few slots, where a load runs, or where a planned prefetch or, if the pass
+  /// Fills the table for a pass that moves and prefetches experts by itself, whose layers need at most `most` at once.
+  /// False where a layer might find too few slots, where a load runs, or where a planned prefetch or, if the pass
   /// `needs_all`, any expert is on the disk alone. Experts that the host's memory does not hold keep their slots.
   bool lend(SlotTable& table, size_t most, bool needs_all);
   /// Reports what `layer` of such a pass needed, in the words of LayerVisit, and which experts the device moved by
