@@ -84,16 +84,16 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   const ProfileScope scope(last ? ProfileOp::kDecoderPass : ProfileOp::kEncoderPass,
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});
   SequencePass pass(sequences_, batch);
-  if (needs != nullptr) {
-    store_.start_pass(planner_, *needs);
-  } else {
-    store_.start_pass(std::get<ResidencyPlan>(plan));
-  }
   const RoutingTrace trace{output.dispatch, output.found,      output.router_logits,
                            routing,         batch.route_ahead, batch.whole_layers};
-  bool alone = false;
+  bool alone = may_run_alone(batch, trace);
+  if (needs != nullptr) {
+    store_.start_pass(planner_, *needs, !alone);
+  } else {
+    store_.start_pass(std::get<ResidencyPlan>(plan), !alone);
+  }
   try {
-    alone = run_model(batch, pass.spans(), trace);
+    alone = run_model(batch, pass.spans(), trace, alone);
     logit_rows_.answer(model_, batch, output);
     if (output.hidden_states != nullptr) model_.states(batch.tokens.size(), output.hidden_states);
   } catch (...) {
@@ -114,28 +114,34 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   return stats;
 }
 
-bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) {
-  DevicePasses* passes = ops_->device_passes();
+bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) const {
+  const DevicePasses* passes = ops_->device_passes();
   if (passes == nullptr || !passes->runs(batch.stack, batch.tokens.size())) return false;
   if (trace.predicted != nullptr || trace.router_logits != nullptr || trace.whole_layers) return false;
+  if (pack_.spec.stacks[batch.stack].moe_layers() == 0) return true;
+  // The device does not route ahead for a missing expert.
+  return passes_to_wait_ == 0 && (batch.route_ahead == 0 || store_.slots() == plan_.experts);
+}
+
+bool Engine::lend(const Batch& batch) {
+  SlotTable& table = ops_->device_passes()->table();
   const StackSpec& stack = pack_.spec.stacks[batch.stack];
   if (stack.moe_layers() == 0) {
-    passes->table().slot_count = 0;
-    passes->table().all_resident = true;
+    store_.prefetch();
+    table.slot_count = table.prefetch_count = 0;
+    table.all_resident = true;
     return true;
   }
-  // The device does not route ahead for a missing expert.
-  if (batch.route_ahead > 0 && store_.slots() < plan_.experts) return false;
-  if (passes_to_wait_ > 0) return false;
   // A pass that stops is run again, and a recurrent state cannot be taken back.
   const bool recurrent =
       std::ranges::any_of(stack.layers, [](const LayerSpec& layer) { return layer.delta.has_value(); });
   const size_t most = std::min(batch.tokens.size() * pack_.spec.top_k(), pack_.spec.experts());
-  return store_.lend(passes->table(), most, recurrent);
+  return store_.lend(table, most, recurrent);
 }
 
-bool Engine::run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace) {
-  if (may_run_alone(batch, trace)) {
+bool Engine::run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace,
+                       bool may_run_alone) {
+  if (may_run_alone && lend(batch)) {
     trace.alone = ops_->device_passes();
     if (model_.run(batch.stack, batch.tokens, spans, trace)) {
       passes_lost_ /= 2;
@@ -145,6 +151,7 @@ bool Engine::run_model(const Batch& batch, std::span<const SequenceSpan> spans, 
     passes_lost_ = std::min(2 * passes_lost_ + 1, kMostPassesToWait);
     passes_to_wait_ = passes_lost_;
   }
+  if (may_run_alone) store_.prefetch();
   model_.run(batch.stack, batch.tokens, spans, trace);
   return false;
 }

@@ -88,10 +88,11 @@ class Engine {
   void check_integrity() const;
 
  private:
-  /// Runs the model, without the host where that is possible. Whether it was.
-  bool run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace);
-  /// Whether the device can run the pass without the host.
-  bool may_run_alone(const Batch& batch, const RoutingTrace& trace);
+  /// Runs the model, without the host where it `may_run_alone` and the store lends its table. Whether it ran alone.
+  bool run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace, bool may_run_alone);
+  /// Whether the device can run the pass without the host, if the store lends its table.
+  bool may_run_alone(const Batch& batch, const RoutingTrace& trace) const;
+  bool lend(const Batch& batch);
 
   Pack pack_;
   BatchLimits limits_;

@@ -64,21 +64,26 @@ void ExpertStore::drain_loads(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return residency_.loading() == 0; });
 }
 
-void ExpertStore::start_pass(const ResidencyPlan& plan) {
+void ExpertStore::start_pass(const ResidencyPlan& plan, bool prefetches) {
   std::lock_guard lock(mutex_);
-  begin_pass(plan);
+  begin_pass(plan, prefetches);
 }
 
-void ExpertStore::start_pass(PassPlanner& planner, const PassNeeds& needs) {
+void ExpertStore::start_pass(PassPlanner& planner, const PassNeeds& needs, bool prefetches) {
   planner.read(needs);
   std::lock_guard lock(mutex_);
-  begin_pass(planner.plan(needs, residency_));
+  begin_pass(planner.plan(needs, residency_), prefetches);
 }
 
-void ExpertStore::begin_pass(const ResidencyPlan& plan) {
+void ExpertStore::begin_pass(const ResidencyPlan& plan, bool prefetches) {
   residency_.start_pass(plan);
   idle_.pass_begins();
   cancel_waiting_prefetches(false);
+  if (prefetches) begin_prefetches();
+}
+
+void ExpertStore::prefetch() {
+  std::lock_guard lock(mutex_);
   begin_prefetches();
 }
 

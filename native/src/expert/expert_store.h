@@ -54,10 +54,12 @@ class ExpertStore {
   /// Begins a pass with a plan. Its prefetches go on until the next plan, also after the pass. Each takes a free slot
   /// or evicts an expendable expert with a larger key than its own; where there is neither, it waits. A planned expert
   /// that is still resident is prefetched after its eviction, and one that the pass has already needed is not
-  /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout.
-  void start_pass(const ResidencyPlan& plan);
+  /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout. Without `prefetches`
+  /// they wait for prefetch() or lend().
+  void start_pass(const ResidencyPlan& plan, bool prefetches = true);
   /// The same with the planner's plan for `needs`.
-  void start_pass(PassPlanner& planner, const PassNeeds& needs);
+  void start_pass(PassPlanner& planner, const PassNeeds& needs, bool prefetches = true);
+  void prefetch();
 
   /// Tells what later layers of the running pass will likely need, most urgent first; it replaces what was foreseen
   /// before, and holds until the next pass begins. Sets `absent` of each need. Likely ones are not evicted
@@ -77,13 +79,13 @@ class ExpertStore {
   /// Sets `absent` (experts of the layer): 1 for a needed expert that only the disk has, 0 for every other expert.
   void find_absent(size_t layer, std::span<const uint16_t> needed, std::span<uint8_t> absent);
 
-  /// Fills the table for a pass that moves experts by itself, whose layers need at most `most` of them at once. False
-  /// where a layer might find too few slots, where a prefetch runs or waits, or, if the pass `needs_all`, where an
-  /// expert is on the disk alone. Experts that the host's memory does not hold keep their slots.
+  /// Fills the table for a pass that moves and prefetches experts by itself, whose layers need at most `most` at once.
+  /// False where a layer might find too few slots, where a load runs, or where a planned prefetch or, if the pass
+  /// `needs_all`, any expert is on the disk alone. Experts that the host's memory does not hold keep their slots.
   bool lend(SlotTable& table, size_t most, bool needs_all);
-  /// Reports what `layer` of such a pass needed, in the words of LayerVisit, and which experts the device moved.
-  /// `needed` is empty where the pass stopped, which then counts for nothing else.
-  void take_back(size_t layer, std::span<const uint16_t> needed, std::span<const MovedExpert> moved, uint8_t* found);
+  /// Reports what `layer` of such a pass needed, in the words of LayerVisit, and which experts the device moved by
+  /// `log`. `needed` is empty where the pass stopped, which then counts for nothing else.
+  void take_back(size_t layer, std::span<const uint16_t> needed, const LayerLog& log, uint8_t* found);
   /// Whether the host tier holds experts and one of the layer is not on the device.
   bool may_hold_absent(size_t layer) const;
   /// Appends the needed experts that are not on the device nor on their way there, and that the host tier has.
@@ -100,7 +102,7 @@ class ExpertStore {
 
   void hold_in_host();
 
-  void begin_pass(const ResidencyPlan& plan);
+  void begin_pass(const ResidencyPlan& plan, bool prefetches);
   void begin_prefetches();
   void load_now(std::unique_lock<std::mutex>& lock, std::span<const ExpertId> ids);
   /// Collects loads that are needed together; begin_gathered() then submits them at once.

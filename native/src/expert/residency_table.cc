@@ -245,13 +245,16 @@ std::optional<SlotLoad> ResidencyTable::begin_first(std::vector<ExpertId>& loads
   if (load == loads.end()) return std::nullopt;
   const ExpertId id = *load;
   loads.erase(load);
+  return begin_prefetch(id, free ? *take_slot() : evict(victim));
+}
+
+SlotLoad ResidencyTable::begin_prefetch(ExpertId id, uint32_t slot) {
   ++stats_.prefetches_begun;
-  const SlotLoad begun = begin_load(id, free ? *take_slot() : evict(victim), true);
   // The expert was brought back for its next use, so it must not be evicted before that.
   for (auto* keys : {&keys_, &keys_unneeded_}) {
     if ((*keys)[id] >= expendable_) (*keys)[id] -= expendable_;
   }
-  return begun;
+  return begin_load(id, slot, true);
 }
 
 void ResidencyTable::set_elsewhere(std::span<const uint8_t> held) {
@@ -362,7 +365,7 @@ void ResidencyTable::end_visit() {
   next_missing_ = 0;
 }
 
-void ResidencyTable::take_move(ExpertId id, uint32_t slot, ExpertId evicted) {
+void ResidencyTable::take_move(ExpertId id, uint32_t slot, ExpertId evicted, bool prefetch) {
   const bool was_free = evicted == kNoExpertId;
   const auto free = std::ranges::find(free_slots_, slot);
   const bool fits = was_free ? free != free_slots_.end()
@@ -376,7 +379,12 @@ void ResidencyTable::take_move(ExpertId id, uint32_t slot, ExpertId evicted) {
   } else {
     evict(evicted);
   }
-  begin_load(id, slot, false);
+  if (prefetch) {
+    std::erase(planned_loads_, id);
+    begin_prefetch(id, slot);
+  } else {
+    begin_load(id, slot, false);
+  }
   finish_load(id, true);
 }
 

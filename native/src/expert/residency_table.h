@@ -160,8 +160,9 @@ class ResidencyTable {
   bool newest_first() const { return victims_.newest_first(); }
   /// Ticks of needs and loads so far.
   uint64_t clock() const { return clock_; }
-  /// Whether prefetches are running or wait.
-  bool prefetches() const { return loading_ > 0 || !planned_loads_.empty(); }
+  /// The plan's loads that have not begun, most urgent first.
+  const std::vector<ExpertId>& planned_loads() const { return planned_loads_; }
+  double expendable() const { return expendable_; }
   /// MoE layers that have run so far.
   uint64_t visits() const { return visits_; }
   ResidencySnapshot snapshot() const;
@@ -214,9 +215,9 @@ class ResidencyTable {
   std::optional<ExpertId> hand_out();
   void release_held();
   void end_visit();
-  /// A device has moved an expert by itself: it is resident in `slot`, which was that of `evicted` or, with
-  /// kNoExpertId, free. Throws internal where that cannot be.
-  void take_move(ExpertId id, uint32_t slot, ExpertId evicted);
+  /// A device has moved an expert by itself, which a layer needed or which was a `prefetch` of the plan: it is resident
+  /// in `slot`, which was that of `evicted` or, with kNoExpertId, free. Throws internal where that cannot be.
+  void take_move(ExpertId id, uint32_t slot, ExpertId evicted, bool prefetch);
   /// Needed by the visit, resident or loading, and not handed out yet.
   const std::vector<ExpertId>& leased() const { return leased_; }
   /// Needed by the visit, and no slot was taken for them yet.
@@ -254,6 +255,7 @@ class ResidencyTable {
   Found lease(ExpertId id);
   std::optional<uint32_t> take_slot();
   SlotLoad begin_load(ExpertId id, uint32_t slot, bool prefetch);
+  SlotLoad begin_prefetch(ExpertId id, uint32_t slot);
   /// Begins the first of `loads` that may take a slot, and removes it from them.
   std::optional<SlotLoad> begin_first(std::vector<ExpertId>& loads);
   bool waits_for_loads() const;

@@ -15,6 +15,9 @@ namespace sida {
 /// Most choices (rows · top-k) of a layer in such a pass.
 inline constexpr size_t kMostDeviceChoices = 128;
 
+/// Most prefetches that are lent to such a pass, and that a layer begins: as many as the host has in flight.
+inline constexpr size_t kMostLentPrefetches = 256, kMostLayerPrefetches = 2;
+
 /// Stands for no slot and no expert.
 inline constexpr uint32_t kNothing = UINT32_MAX;
 
@@ -28,7 +31,7 @@ struct TableExpert {
 struct TableSlot {
   std::byte* block;
   ExpertId expert;  ///< kNothing: free
-  uint32_t fixed;   ///< not 0: the slot keeps what it has
+  uint32_t fixed;   ///< kNothing: the slot keeps what it has; else 1 + turn of the last prefetch into it, 0: none
 };
 
 /// Where experts are when a pass begins. The evictable expert with the largest key is the next victim, of equal keys
@@ -38,6 +41,11 @@ struct SlotTable {
   std::span<TableExpert> experts;  ///< (experts)
   std::span<TableSlot> slots;      ///< (experts): of these the first `slot_count`
   size_t slot_count = 0;
+  /// (kMostLentPrefetches): of these the first `prefetch_count`, most urgent first, under ResidencyPlan's rule for
+  /// loads. The host's memory has those that are absent.
+  std::span<ExpertId> prefetches;
+  size_t prefetch_count = 0;
+  double expendable = 0;
   uint64_t clock = 0;  ///< of `last_use`
   bool newest_first = false;
   bool all_resident = false;  ///< `experts` is not set then
@@ -55,8 +63,10 @@ struct LayerLog {
   /// and the pass's results are worthless.
   uint32_t stopped;
   uint32_t moves;
-  MovedExpert moved[kMostDeviceChoices];  ///< in this order
-  uint16_t expert[kMostDeviceChoices];    ///< (tokens, top_k)
+  uint32_t prefetches;
+  MovedExpert moved[kMostDeviceChoices];         ///< in this order
+  MovedExpert prefetched[kMostLayerPrefetches];  ///< in this order, behind `moved`
+  uint16_t expert[kMostDeviceChoices];           ///< (tokens, top_k)
 };
 
 /// A MoE layer of a pass.

@@ -79,6 +79,33 @@ TEST_CASE("cuda emulation: captured work runs when its graph is launched, each t
   }
 }
 
+TEST_CASE("cuda emulation: a capture takes a stream that waits for it, whose work it must wait for") {
+  const FreshDevice device;
+  const CudaStream stream = make_cuda_stream(), other = make_cuda_stream();
+  const CudaEvent begun = make_cuda_event(), ended = make_cuda_event();
+  const FreshFloats floats;
+  for (const bool joined : {false, true}) {
+    require_success(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+    require_success(cudaEventRecord(begun.get(), stream.get()));
+    require_success(cudaStreamWaitEvent(other.get(), begun.get()));
+    require_success(cudaMemsetAsync(floats.data(), 0, kBytes, other.get()));
+    require_success(cudaEventRecord(ended.get(), other.get()));
+    if (joined) require_success(cudaStreamWaitEvent(stream.get(), ended.get()));
+    cudaGraph_t captured = nullptr;
+    CHECK(cudaStreamEndCapture(stream.get(), &captured) == (joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined));
+    const CudaGraph graph(captured);
+    require_success(cudaStreamSynchronize(other.get()));
+    CHECK(all_nan(floats.read()));
+    if (!joined) continue;
+    cudaGraphExec_t instance = nullptr;
+    require_success(cudaGraphInstantiate(&instance, graph.get()));
+    const CudaGraphExec executable(instance);
+    require_success(cudaGraphLaunch(executable.get(), stream.get()));
+    require_success(cudaStreamSynchronize(stream.get()));
+    CHECK(all(floats.read(), 0));
+  }
+}
+
 TEST_CASE("cuda emulation: a call that waits, allocates, or reads pageable memory ends a capture") {
   const FreshDevice device;
   const CudaStream stream = make_cuda_stream();

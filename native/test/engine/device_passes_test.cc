@@ -1,4 +1,6 @@
 // Passes that the device runs without the host: whatever moves meanwhile, answers have the bits of passes with it.
+#include <set>
+
 #include "support/oracle_cases.h"
 
 namespace {
@@ -27,7 +29,7 @@ struct Step {
 };
 
 /// One pass with the logits of all rows, and nothing that needs the host.
-Step step(Engine& engine, Batch batch) {
+Step step(Engine& engine, Batch batch, const ResidencyPlan& plan = {}) {
   const size_t tokens = batch.tokens.size(), layers = moe_layers_of(engine, batch.stack);
   const std::vector<int32_t> rows = first_numbers(tokens);
   const bool head = batch.stack + 1 == engine.spec().stacks.size() && engine.spec().head.present;
@@ -40,7 +42,7 @@ Step step(Engine& engine, Batch batch) {
   (head ? output.logits : output.hidden_states) = out.logits.data();
   output.dispatch = out.dispatch.data();
   output.found = out.found.data();
-  out.stats = engine.run(batch, ResidencyPlan{}, output);
+  out.stats = engine.run(batch, plan, output);
   engine.check_integrity();
   CHECK(engine.memory().used() <= engine.memory().budget());
   return out;
@@ -203,7 +205,163 @@ TEST_CASE("device passes: a pass that needs an expert from the disk is run again
   CHECK(alone > 0);
 }
 
-TEST_CASE("device passes: prefetches, other routings and whole layers take the host, and what is found is told") {
+/// A plan for `experts` experts whose keys are all different.
+struct RandomPlan {
+  static constexpr double kExpendable = 10;
+  std::vector<double> keys[3];
+  std::vector<ExpertId> loads;
+
+  RandomPlan(std::mt19937& random, size_t experts) {
+    std::uniform_real_distribution<double> key(0, 4 * kExpendable);
+    for (std::vector<double>& each : keys) {
+      for (size_t id = 0; id < experts; ++id) each.push_back(key(random));
+    }
+    for (ExpertId id = 0; id < experts; ++id) loads.push_back(id);
+    std::ranges::shuffle(loads, random);
+    loads.resize(random() % experts);
+  }
+  ResidencyPlan view() const {
+    return {
+        .keys = keys[0], .keys_after = keys[1], .loads = loads, .expendable = kExpendable, .keys_unneeded = keys[2]};
+  }
+};
+
+/// What the residency table does in passes whose loads end at once.
+class Expected {
+ public:
+  explicit Expected(const ResidencySnapshot& now) : table_(now.state.size()) {
+    for (uint32_t slot = 0; slot < now.slots; ++slot) table_.add_slot(slot);
+    for (ExpertId id = 0; id < now.state.size(); ++id) {
+      if (now.state[id] == 0) continue;
+      table_.demand(id);
+      table_.finish_load(id, true);
+      table_.release(id);
+      if (now.pinned[id] != 0) table_.pin({&id, 1});
+    }
+  }
+
+  ResidencyStats run(const ResidencyPlan& plan, const std::vector<uint16_t>& dispatch, size_t layers) {
+    table_.start_pass(plan);
+    const size_t experts = table_.experts() / layers;
+    for (size_t layer = 0; layer < layers; ++layer) {
+      const auto own = part_of(dispatch, layer * dispatch.size() / layers, dispatch.size() / layers);
+      const auto first = static_cast<ExpertId>(layer * experts);
+      table_.begin_visit();
+      for (const uint16_t index : std::set(own.begin(), own.end())) table_.need(first + index);
+      table_.layer_runs(first, static_cast<ExpertId>(first + experts));
+      while (const auto load = table_.next_demand(SIZE_MAX)) table_.finish_load(load->id, true);
+      std::vector<ExpertId> prefetches;
+      while (const auto load = table_.next_prefetch(kMostLayerPrefetches)) prefetches.push_back(load->id);
+      table_.end_visit();
+      for (const ExpertId id : prefetches) table_.finish_load(id, true);
+    }
+    return table_.take_stats();
+  }
+  std::vector<uint8_t> state() const { return table_.snapshot().state; }
+
+ private:
+  ResidencyTable table_;
+};
+
+TEST_CASE("device passes: prefetches and victims are those of the residency table, and answers keep their bits") {
+  if (cuda_state().devices == 0) return;
+  const PoisonedSlots poisoned;
+  const PackedFixture f("olmoe-tiny");
+  Engine resident = hosted(f, false, 1), engine = hosted(f, true, 0.5);
+  const size_t layers = moe_layers_of(engine, 0), experts = engine.plan().experts;
+  const std::vector<int32_t> id{0}, start{0, 1}, token{5};
+  // More than graphs are kept, so that some passes are launched and others replayed.
+  const std::vector<int32_t> shapes[] = {{0, 1, 2}, {0, 2, 3}, {0, 1, 3}, {0, 1}, {0, 2}, {0, 3}};
+  Batch all = pass_of(0, id, start, token);
+  all.whole_layers = true;
+  for (Engine* each : {&engine, &resident}) {
+    step(*each, all);  // brings all experts to the host
+    step(*each, pass_of(0, id, start, token));
+  }
+  std::mt19937 random(7);
+  std::optional<Expected> table;
+  ExpertId pinned = 0;
+  uint64_t prefetches = 0, hits = 0, wasted = 0;
+  for (int32_t i = 0; i < (kSanitized ? 16 : 60); ++i) {
+    CASE(i);
+    const std::vector<int32_t>& offsets = shapes[i / 8 % 2 == 0 ? 0 : i % 6];
+    const std::vector<int32_t> ids = first_numbers(offsets.size() - 1);
+    std::vector<int32_t> tokens{4 + i % 7, 30 + i % 5, 9};
+    tokens.resize(static_cast<size_t>(offsets.back()));
+    const Batch batch = pass_of(0, ids, offsets, tokens);
+    if (i % 8 == 0) {
+      engine.store().pin({&pinned, 1}, false);
+      pinned = static_cast<ExpertId>(random() % experts);
+      engine.store().pin({&pinned, 1}, true);
+      const uint64_t slots = 13 + random() % (experts / 2);
+      engine.set_budget(engine.plan().fixed() + slots * engine.plan().slot);
+      check_same({step(engine, all)}, {step(resident, all)});
+      table.emplace(engine.store().snapshot());
+    }
+    const RandomPlan plan(random, experts);
+    const Step found = step(engine, batch, plan.view());
+    check_same({found}, {step(resident, batch)});
+    CHECK(found.stats.alone);
+    const ResidencyStats& own = found.stats;
+    const ResidencyStats expected = table->run(plan.view(), found.dispatch, layers);
+    CHECK(engine.store().snapshot().state == table->state());
+    CHECK(own.prefetches_begun == expected.prefetches_begun);
+    CHECK(own.prefetches_wasted == expected.prefetches_wasted);
+    CHECK(own.prefetched == expected.prefetched);
+    CHECK(own.resident == expected.resident);
+    CHECK(own.late == expected.late);
+    CHECK(own.on_demand == expected.on_demand);
+    CHECK(found.stats.bytes_moved ==
+          (own.prefetches_begun + own.late + own.on_demand) * engine.pack().experts.slot_bytes);
+    prefetches += own.prefetches_begun, hits += own.prefetched, wasted += own.prefetches_wasted;
+  }
+  CHECK(prefetches > 0);
+  CHECK(hits > 0);
+  CHECK(wasted > 0);
+}
+
+TEST_CASE("device passes: prefetches of experts that only the disk has take the host, also where a pass stops") {
+  if (cuda_state().devices == 0 || kFollowsThreads) return;
+  const PackedFixture f("olmoe-tiny");
+  Engine resident = hosted(f, false, 1), engine = hosted(f, true, 0.6);
+  const size_t layers = moe_layers_of(engine, 0), experts = engine.plan().experts / layers;
+  const std::vector<uint16_t> all = [&] {
+    const std::vector<int32_t> numbers = first_numbers(experts);
+    return std::vector<uint16_t>(numbers.begin(), numbers.end());
+  }();
+  const std::vector<int32_t> id{0}, offsets{0, 1};
+  size_t stopped = 0, alone = 0;
+  bool read = true;
+  std::mt19937 random(5);
+  for (int32_t pass = 0; pass < 40; ++pass) {
+    CASE(pass);
+    std::set<ExpertId> in_host;
+    for (size_t layer = 0; layer < layers; ++layer) {
+      std::vector<HostedExpert> hosted;
+      engine.store().hold_hosted(layer, all, hosted);
+      for (const HostedExpert& each : hosted) {
+        in_host.insert(each.id);
+        engine.store().release_hosted(each);
+      }
+    }
+    const ResidencySnapshot now = engine.store().snapshot();
+    RandomPlan plan(random, engine.plan().experts);
+    const auto on_disk = [&](ExpertId expert) { return now.state[expert] == 0 && !in_host.contains(expert); };
+    const bool asks_disk = pass % 10 == 9 && std::ranges::any_of(plan.loads, on_disk);
+    if (!asks_disk) std::erase_if(plan.loads, on_disk);
+    const std::vector<int32_t> token{5 + pass / 3};
+    const Step found = step(engine, pass_of(0, id, offsets, token), plan.view());
+    check_same({found}, {step(resident, pass_of(0, id, offsets, token))});
+    if (asks_disk) CHECK(!found.stats.alone);
+    alone += found.stats.alone && found.stats.prefetches_begun > 0;
+    stopped += !read && !asks_disk && !found.stats.alone;
+    if (!found.stats.alone) read = found.stats.disk_reads > 0;
+  }
+  CHECK(stopped > 0);
+  CHECK(alone > 0);
+}
+
+TEST_CASE("device passes: other routings and whole layers take the host, and what is found is told") {
   if (cuda_state().devices == 0 || kFollowsThreads) return;
   const PackedFixture f("olmoe-tiny");
   Engine engine = hosted(f, true, 0.6);

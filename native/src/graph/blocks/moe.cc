@@ -95,7 +95,7 @@ void MoeBlock::take_back(const MoeSpec& spec, size_t layer, std::span<const Sequ
     sort_choices(spec.experts, RouterSpec::kNoCapacity, sequences, dispatch_);
     report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
   }
-  experts_.take_back(layer, dispatch_.needed, {log.moved, log.moves},
+  experts_.take_back(layer, dispatch_.needed, log,
                      trace.found + trace_layer * experts_.layout().shape.experts_per_layer);
 }
 

@@ -50,9 +50,13 @@ CudaDevicePasses::CudaDevicePasses(CudaOps& ops, const ModelSpec& spec)
       experts_(expert_shape_of(spec).experts()),
       host_table_(make_cuda_host_array<std::byte>(cuda::table_bytes(experts_))),
       logs_(make_cuda_host_array<LayerLog>(std::max<size_t>(most_moe_layers(spec), 1))),
-      on_device_(cuda::table_at(ops.work_.expert_table, experts_)) {
+      on_device_(cuda::table_at(ops.work_.expert_table, experts_)),
+      prefetches_(make_cuda_stream()),
+      listed_(make_cuda_event()),
+      prefetched_(make_cuda_event()) {
   const cuda::DeviceTable host = cuda::table_at(host_table_.get(), experts_);
   head_ = host.head;
+  table_.prefetches = {host.prefetches, kMostLentPrefetches};
   table_.slot_of = {host.slot_of, experts_};
   table_.experts = {host.experts, experts_};
   table_.slots = {host.slots, experts_};
@@ -69,13 +73,36 @@ bool CudaDevicePasses::runs(size_t stack, size_t tokens) const {
 
 void CudaDevicePasses::run(FunctionRef<void()> layers) {
   // A pass that fails must not leave the log of another one.
-  for (size_t turn = 0; turn < spec_.stacks[ops_.stack_].moe_layers(); ++turn) logs_[turn].moves = 0;
+  for (size_t turn = 0; turn < spec_.stacks[ops_.stack_].moe_layers(); ++turn) {
+    logs_[turn].moves = logs_[turn].prefetches = 0;
+  }
   upload_table();
-  graphs_.run(shape(), ops_.stream(), layers);
+  graphs_.run(shape(), ops_.stream(), [&] {
+    layers();
+    end_prefetches();
+  });
+}
+
+void CudaDevicePasses::begin_prefetches(size_t bytes) {
+  if (table_.prefetch_count == 0) return;
+  cuda_check(cudaEventRecord(listed_.get(), ops_.stream()), "cudaEventRecord");
+  cuda_check(cudaStreamWaitEvent(prefetches_.get(), listed_.get(), 0), "cudaStreamWaitEvent");
+  cuda::move_prefetches(ops_.work_.device_choices, bytes, prefetches_.get());
+  cuda_check(cudaEventRecord(prefetched_.get(), prefetches_.get()), "cudaEventRecord");
+}
+
+void CudaDevicePasses::end_prefetches() {
+  if (table_.prefetch_count == 0) return;
+  cuda_check(cudaStreamWaitEvent(ops_.stream(), prefetched_.get(), 0), "cudaStreamWaitEvent");
 }
 
 void CudaDevicePasses::upload_table() {
-  *head_ = {table_.clock, static_cast<uint32_t>(table_.slot_count), table_.newest_first ? 1U : 0U, 0};
+  *head_ = {.clock = table_.clock,
+            .expendable = table_.expendable,
+            .slots = static_cast<uint32_t>(table_.slot_count),
+            .prefetches = static_cast<uint32_t>(table_.prefetch_count),
+            .newest_first = table_.newest_first ? 1U : 0U,
+            .stopped = 0};
   const auto* end = reinterpret_cast<const std::byte*>(table_.all_resident ? table_.experts.data()
                                                                            : table_.experts.data() + experts_);
   cuda_check(cudaMemcpyAsync(ops_.work_.expert_table, host_table_.get(), static_cast<size_t>(end - host_table_.get()),
@@ -85,7 +112,7 @@ void CudaDevicePasses::upload_table() {
 }
 
 PassShape CudaDevicePasses::shape() const {
-  PassShape shape{ops_.stack_, ops_.parents_.sequences != nullptr, {}};
+  PassShape shape{ops_.stack_, ops_.parents_.sequences != nullptr, table_.prefetch_count > 0, {}};
   for (const cuda::PagedSequence& sequence : ops_.sequences_) shape.counts.push_back(sequence.count);
   return shape;
 }
@@ -102,6 +129,7 @@ void CudaDevicePasses::find_experts(const DeviceMoeLayer& layer) {
   const size_t moe_layer = layer.weights->moe_layer;
   const ExpertShape& shape = layer.layout->shape;
   const BlockLayout& block = layer.layout->layers[moe_layer];
+  if (layer.turn > 0) end_prefetches();
   cuda::find_experts({.table = on_device_,
                       .choices = work.device_choices,
                       .log = &logs_[layer.turn],
@@ -122,6 +150,7 @@ void CudaDevicePasses::find_experts(const DeviceMoeLayer& layer) {
                       .hidden_width = static_cast<uint32_t>(shape.hidden)},
                      ops_.stream());
   cuda::move_experts(work.device_choices, block.bytes, ops_.stream());
+  begin_prefetches(layer.layout->slot_bytes);
 }
 
 void CudaDevicePasses::experts(const DeviceMoeLayer& layer) {

@@ -23,6 +23,10 @@ class CudaDevicePasses final : public DevicePasses {
 
  private:
   void upload_table();
+  /// Copies the prefetches that find_experts() has listed in a stream of their own.
+  void begin_prefetches(size_t bytes);
+  /// Later work of the pass waits for them.
+  void end_prefetches();
   PassShape shape() const;
   uint32_t products_of(const DeviceMoeLayer& layer) const;
 
@@ -35,6 +39,8 @@ class CudaDevicePasses final : public DevicePasses {
   cuda::TableHead* head_;
   cuda::DeviceTable on_device_;
   SlotTable table_;
+  CudaStream prefetches_;
+  CudaEvent listed_, prefetched_;
   PassGraphs graphs_;
 };
 

@@ -63,8 +63,8 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   arena.take(device_choices.order, listed);
   arena.take(device_choices.positions, listed);
   arena.take(device_choices.alphas, listed);
-  arena.take(device_choices.moves, listed);
-  arena.take(device_choices.move_count, std::min<size_t>(listed, 1));
+  arena.take(device_choices.moves, listed > 0 ? cuda::kMostMoves : 0);
+  arena.take(device_choices.move_count, std::min<size_t>(listed, 2));
   std::byte* products;
   arena.take(products, listed > 0 ? cuda::listed_products_bytes() : 0);
   device_choices.products = reinterpret_cast<cuda::ProductRows*>(products);

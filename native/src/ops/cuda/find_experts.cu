@@ -6,7 +6,7 @@ namespace {
 
 constexpr unsigned kFindThreads = 256;
 constexpr uint32_t kMost = kMostDeviceChoices;
-static_assert(kFindThreads >= kMost);
+static_assert(kFindThreads >= kMost && kFindThreads >= kMostLentPrefetches);
 
 /// A slot that may be taken, and the order in which slots are.
 struct Victim {
@@ -28,19 +28,24 @@ struct Victim {
 /// `last_use` of what the layer needs begins behind this.
 __device__ uint64_t turn_begins(const FindTask& t, uint64_t clock) { return clock + uint64_t{t.turn} * kMost; }
 
+__device__ double key_of(const FindTask& t, const TableHead& head, ExpertId id) {
+  const TableExpert& expert = t.table.experts[id];
+  if (expert.last_use > head.clock) return expert.key_after;
+  const bool unneeded = id >= t.first_of_pass && id < t.end;
+  return unneeded ? expert.key_unneeded : expert.key;
+}
+
 /// The first victim of this thread's slots.
 __device__ Victim find_victim(const FindTask& t, const TableHead& head) {
   Victim best{0, 0, kNothing, kNothing};
   for (uint32_t slot = threadIdx.x; slot < head.slots; slot += kFindThreads) {
     const TableSlot& place = t.table.slots[slot];
-    if (place.fixed != 0) continue;
+    if (place.fixed == kNothing || place.fixed == t.turn + 1) continue;
     Victim next{0, 0, place.expert, slot};
     if (next.expert != kNothing) {
-      const TableExpert& expert = t.table.experts[next.expert];
-      next.last_use = expert.last_use;
+      next.last_use = t.table.experts[next.expert].last_use;
       if (next.last_use > turn_begins(t, head.clock)) continue;  // the layer needs it
-      const bool unneeded = next.expert >= t.first_of_pass && next.expert < t.end;
-      next.key = next.last_use > head.clock ? expert.key_after : unneeded ? expert.key_unneeded : expert.key;
+      next.key = key_of(t, head, next.expert);
     }
     if (next.before(best, head.newest_first != 0)) best = next;
   }
@@ -115,35 +120,81 @@ __device__ void look_up(const FindTask& t, const TableHead& head, Sorted& s) {
   __syncthreads();
 }
 
+/// The first of all threads' victims. `own`: of this thread. Its caller synchronizes before the next call.
+__device__ Victim first_victim(const Victim& own, const TableHead& head) {
+  __shared__ Victim victims[kFindThreads];
+  victims[threadIdx.x] = own;
+  __syncthreads();
+  for (uint32_t step = kFindThreads / 2; step > 0; step /= 2) {
+    if (threadIdx.x < step && victims[threadIdx.x + step].before(victims[threadIdx.x], head.newest_first != 0)) {
+      victims[threadIdx.x] = victims[threadIdx.x + step];
+    }
+    __syncthreads();
+  }
+  return victims[0];
+}
+
+/// By one thread.
+__device__ void give_slot(const FindTask& t, const Victim& victim, ExpertId id, ExpertMove& move, MovedExpert& log) {
+  TableSlot& slot = t.table.slots[victim.slot];
+  if (victim.expert != kNothing) t.table.slot_of[victim.expert] = kNothing;
+  t.table.slot_of[id] = victim.slot;
+  slot.expert = id;
+  move = {t.table.experts[id].host, slot.block};
+  log = {id, victim.slot, victim.expert};
+}
+
 /// Gives each missing expert a slot. The caller makes sure that there are enough.
 __device__ void take_slots(const FindTask& t, const TableHead& head, Sorted& s) {
-  __shared__ Victim victims[kFindThreads];
-  const bool newest_first = head.newest_first != 0;
   Victim own = find_victim(t, head);
   for (uint32_t miss = 0; miss < s.misses; ++miss) {
-    victims[threadIdx.x] = own;
-    __syncthreads();
-    for (uint32_t step = kFindThreads / 2; step > 0; step /= 2) {
-      if (threadIdx.x < step && victims[threadIdx.x + step].before(victims[threadIdx.x], newest_first)) {
-        victims[threadIdx.x] = victims[threadIdx.x + step];
-      }
-      __syncthreads();
-    }
-    const Victim victim = victims[0];
+    const Victim victim = first_victim(own, head);
     const uint32_t index = s.missing[miss];
-    const ExpertId id = s.id[index];
     if (threadIdx.x == victim.slot % kFindThreads) {
-      TableSlot& slot = t.table.slots[victim.slot];
-      if (victim.expert != kNothing) t.table.slot_of[victim.expert] = kNothing;
-      t.table.slot_of[id] = victim.slot;
-      slot.expert = id;
+      give_slot(t, victim, s.id[index], t.choices.moves[miss], t.log->moved[miss]);
       s.slot[index] = victim.slot;
-      t.choices.moves[miss] = {t.table.experts[id].host, slot.block};
-      t.log->moved[miss] = {id, victim.slot, victim.expert};
       own = find_victim(t, head);
     }
     __syncthreads();
   }
+}
+
+/// The first prefetch that may take the victim's slot; kNothing: none.
+__device__ uint32_t first_prefetch(const FindTask& t, const TableHead& head, const Victim& victim) {
+  __shared__ uint32_t may[kFindThreads];
+  const bool free = victim.expert == kNothing;
+  const uint32_t i = threadIdx.x;
+  const ExpertId id = i < head.prefetches ? t.table.prefetches[i] : kNothing;
+  may[i] = id != kNothing && t.table.slot_of[id] == kNothing && t.table.experts[id].last_use <= head.clock &&
+           (free || key_of(t, head, id) < victim.key);
+  __syncthreads();
+  for (uint32_t entry = 0; entry < head.prefetches; ++entry) {
+    if (may[entry] != 0) return entry;
+  }
+  return kNothing;
+}
+
+/// Gives slots to prefetches, by the rule of ResidencyTable::next_prefetch(). How many.
+__device__ uint32_t take_prefetches(const FindTask& t, const TableHead& head) {
+  uint32_t count = 0;
+  for (Victim own = find_victim(t, head); count < kMostLayerPrefetches; ++count) {
+    const Victim victim = first_victim(own, head);
+    if (victim.slot == kNothing || (victim.expert != kNothing && victim.key < head.expendable)) break;
+    const uint32_t entry = first_prefetch(t, head, victim);
+    if (entry == kNothing) break;
+    if (threadIdx.x == victim.slot % kFindThreads) {
+      const ExpertId id = t.table.prefetches[entry];
+      give_slot(t, victim, id, t.choices.moves[kMost + count], t.log->prefetched[count]);
+      t.table.prefetches[entry] = kNothing;
+      t.table.slots[victim.slot].fixed = t.turn + 1;  // nothing else may be copied there at the same time
+      TableExpert& expert = t.table.experts[id];
+      if (expert.key >= head.expendable) expert.key -= head.expendable;
+      if (expert.key_unneeded >= head.expendable) expert.key_unneeded -= head.expendable;
+      own = find_victim(t, head);
+    }
+    __syncthreads();
+  }
+  return count;
 }
 
 __device__ const float* bias_of(const BlockMatrix& matrix, const std::byte* block) {
@@ -182,26 +233,29 @@ __global__ void __launch_bounds__(kFindThreads, 1) find(const FindTask t) {
   if (threadIdx.x == 0 && head.stopped != 0) s.lacking = 1;
   __syncthreads();
   if (s.lacking == 0 && s.misses > 0) take_slots(t, head, s);
+  const uint32_t prefetches = s.lacking == 0 && head.prefetches > 0 ? take_prefetches(t, head) : 0;
   if (threadIdx.x == 0) {
     const uint32_t moves = s.lacking == 0 ? s.misses : 0;
-    *t.choices.move_count = moves;
+    t.choices.move_count[0] = moves;
+    t.choices.move_count[1] = prefetches;
     t.table.head->stopped = s.lacking;
     t.log->stopped = s.lacking;
     t.log->moves = moves;
+    t.log->prefetches = prefetches;
   }
   list_products(t, s);
 }
 
-constexpr unsigned kMoveBlocks = 64, kMoveThreads = 256;
+constexpr unsigned kMoveBlocks = 64, kPrefetchBlocks = 16, kMoveThreads = 256;
 /// Loads of a thread that are in flight at once: the link is long.
 constexpr unsigned kAhead = 4;
 
-__global__ void __launch_bounds__(kMoveThreads) move(DeviceChoices choices, size_t units) {
-  const uint32_t count = *choices.move_count;
+__global__ void __launch_bounds__(kMoveThreads) move(const ExpertMove* moves, const uint32_t* listed, size_t units) {
+  const uint32_t count = *listed;
   const size_t first = blockIdx.x * kMoveThreads + threadIdx.x, step = size_t{gridDim.x} * kMoveThreads;
   for (uint32_t i = 0; i < count; ++i) {
-    const auto* from = reinterpret_cast<const uint4*>(choices.moves[i].from);
-    auto* to = reinterpret_cast<uint4*>(choices.moves[i].to);
+    const auto* from = reinterpret_cast<const uint4*>(moves[i].from);
+    auto* to = reinterpret_cast<uint4*>(moves[i].to);
     for (size_t unit = first; unit < units; unit += kAhead * step) {
       uint4 words[kAhead];
 #pragma unroll
@@ -227,7 +281,12 @@ const ProductRows* listed_products(const DeviceChoices& choices, Projection proj
 void find_experts(const FindTask& task, cudaStream_t stream) { launch(find, {1, kFindThreads}, stream, task); }
 
 void move_experts(const DeviceChoices& choices, size_t bytes, cudaStream_t stream) {
-  launch(move, {kMoveBlocks, kMoveThreads}, stream, choices, bytes / sizeof(uint4));
+  launch(move, {kMoveBlocks, kMoveThreads}, stream, choices.moves, choices.move_count, bytes / sizeof(uint4));
+}
+
+void move_prefetches(const DeviceChoices& choices, size_t bytes, cudaStream_t stream) {
+  launch(move, {kPrefetchBlocks, kMoveThreads}, stream, choices.moves + kMost, choices.move_count + 1,
+         bytes / sizeof(uint4));
 }
 
 }  // namespace sida::cuda

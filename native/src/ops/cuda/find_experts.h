@@ -15,7 +15,9 @@ struct ProductRows;
 /// The numbers of an SlotTable that change within a pass or from pass to pass.
 struct TableHead {
   uint64_t clock;
+  double expendable;
   uint32_t slots;
+  uint32_t prefetches;
   uint32_t newest_first;
   uint32_t stopped;
 };
@@ -23,21 +25,26 @@ struct TableHead {
 /// An SlotTable on the device.
 struct DeviceTable {
   TableHead* head;
+  ExpertId* prefetches;  ///< kNothing: begun
   uint32_t* slot_of;
   TableExpert* experts;
   TableSlot* slots;
 };
 
+/// Bytes before a table's prefetches, and before `slot_of`.
+inline constexpr size_t kHeadBytes = 64, kSlotOfBegins = kHeadBytes + kMostLentPrefetches * sizeof(ExpertId);
+
 /// Where a table of `experts` experts lies at `base`; `experts`, which is not set where all are resident, lies last.
 inline DeviceTable table_at(std::byte* base, size_t experts) {
-  constexpr size_t kHead = 64;
-  const size_t slots = kHead + (experts * sizeof(uint32_t) + 15) / 16 * 16;
-  return {reinterpret_cast<TableHead*>(base), reinterpret_cast<uint32_t*>(base + kHead),
+  const size_t slots = kSlotOfBegins + (experts * sizeof(uint32_t) + 15) / 16 * 16;
+  return {reinterpret_cast<TableHead*>(base), reinterpret_cast<ExpertId*>(base + kHeadBytes),
+          reinterpret_cast<uint32_t*>(base + kSlotOfBegins),
           reinterpret_cast<TableExpert*>(base + slots + experts * sizeof(TableSlot)),
           reinterpret_cast<TableSlot*>(base + slots)};
 }
 constexpr size_t table_bytes(size_t experts) {
-  return 64 + (experts * sizeof(uint32_t) + 15) / 16 * 16 + experts * (sizeof(TableSlot) + sizeof(TableExpert));
+  return kSlotOfBegins + (experts * sizeof(uint32_t) + 15) / 16 * 16 +
+         experts * (sizeof(TableSlot) + sizeof(TableExpert));
 }
 
 /// An expert's block and the slot that it is copied to.
@@ -46,15 +53,17 @@ struct ExpertMove {
   std::byte* to;
 };
 
+inline constexpr size_t kMostMoves = kMostDeviceChoices + kMostLayerPrefetches;
+
 /// The choices of a layer, as choose() leaves them and as the products and add_expert_outputs() take them.
 struct DeviceChoices {
-  uint16_t* expert;     ///< (choices): as the router chose
-  float* alpha;         ///< (choices): the same
-  uint32_t* order;      ///< (choices), by expert
-  uint32_t* positions;  ///< (tokens, k), by expert
-  float* alphas;        ///< (tokens, k): of `positions`
-  ExpertMove* moves;
-  uint32_t* move_count;
+  uint16_t* expert;       ///< (choices): as the router chose
+  float* alpha;           ///< (choices): the same
+  uint32_t* order;        ///< (choices), by expert
+  uint32_t* positions;    ///< (tokens, k), by expert
+  float* alphas;          ///< (tokens, k): of `positions`
+  ExpertMove* moves;      ///< (kMostMoves): what the layer needs; from kMostDeviceChoices on prefetches
+  uint32_t* move_count;   ///< (2): of both
   ProductRows* products;  ///< (3, kMostDeviceChoices): of gates, of up and of down projections
 };
 
@@ -88,10 +97,12 @@ size_t listed_products_bytes();
 const ProductRows* listed_products(const DeviceChoices& choices, Projection projection);
 
 /// Sorts the choices by expert, gives each needed expert a slot, and lists moves and products. A missing expert takes a
-/// free slot, or that of the next victim by SlotTable that the layer does not need.
+/// free slot, or that of the next victim by SlotTable that the layer does not need. Then prefetches take slots.
 void find_experts(const FindTask& task, cudaStream_t stream);
 
-/// Copies the blocks (`bytes` each, a multiple of 16) of the listed moves.
+/// Copies the blocks (`bytes` each, a multiple of 16) of the listed moves, without prefetches.
 void move_experts(const DeviceChoices& choices, size_t bytes, cudaStream_t stream);
+/// The same of prefetches, with few blocks of threads, as products run at the same time.
+void move_prefetches(const DeviceChoices& choices, size_t bytes, cudaStream_t stream);
 
 }  // namespace sida::cuda

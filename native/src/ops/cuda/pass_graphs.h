@@ -14,6 +14,7 @@ namespace sida {
 struct PassShape {
   size_t stack;
   bool cross;                    ///< some sequence has a parent
+  bool prefetches;               ///< it may prefetch experts
   std::vector<uint32_t> counts;  ///< rows of each sequence
 
   bool operator==(const PassShape&) const = default;

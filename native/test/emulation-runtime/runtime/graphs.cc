@@ -1,6 +1,7 @@
 // Graphs of captured work, which is replayed in the order in which it was captured.
 #include <map>
-#include <mutex>
+#include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,12 +21,15 @@ namespace sida::emulation {
 namespace {
 
 struct Capture {
+  cudaStream_t origin;
   std::unique_ptr<CUgraph_st> graph = std::make_unique<CUgraph_st>();
   bool valid = true;
+  std::map<cudaEvent_t, cudaStream_t> events = {};  ///< recorded in streams of the capture
+  std::set<cudaStream_t> apart = {};                ///< streams whose work the origin does not wait for yet
 };
 
 /// Of this thread, by stream. Only the mode of a thread's own captures is emulated.
-thread_local std::map<cudaStream_t, Capture> captures;
+thread_local std::map<cudaStream_t, std::shared_ptr<Capture>> captures;
 
 }  // namespace
 
@@ -34,13 +38,38 @@ bool captured(cudaStream_t handle) { return captures.contains(handle); }
 bool capture(cudaStream_t handle, const std::function<void()>& work) {
   const auto found = captures.find(handle);
   if (found == captures.end()) return false;
-  found->second.graph->work.push_back(work);
+  Capture& capture = *found->second;
+  capture.graph->work.push_back(work);
+  if (handle != capture.origin) capture.apart.insert(handle);
   return true;
+}
+
+bool capture_record(cudaStream_t handle, cudaEvent_t event) {
+  const auto found = captures.find(handle);
+  if (found == captures.end()) return false;
+  found->second->events[event] = handle;
+  return true;
+}
+
+bool capture_wait(cudaStream_t handle, cudaEvent_t event) {
+  for (const auto& [stream, capture] : captures) {
+    const auto recorded = capture->events.find(event);
+    if (recorded == capture->events.end()) continue;
+    const auto own = captures.try_emplace(handle, capture).first->second;
+    if (own != capture) return false;
+    if (handle != capture->origin) {
+      capture->apart.insert(handle);
+    } else {
+      capture->apart.erase(recorded->second);
+    }
+    return true;
+  }
+  return false;
 }
 
 cudaError_t refuse_in_capture() {
   if (captures.empty()) return cudaSuccess;
-  for (auto& [stream, capture] : captures) capture.valid = false;
+  for (auto& [stream, capture] : captures) capture->valid = false;
   return cudaErrorStreamCaptureUnsupported;
 }
 
@@ -52,7 +81,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   return call([&] {
     if (handle == nullptr || mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;
     if (captured(handle)) return refuse_in_capture();
-    captures[handle];
+    captures[handle] = std::make_shared<Capture>(Capture{handle});
     return cudaSuccess;
   });
 }
@@ -62,11 +91,13 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   return call(
       [&] {
         const auto found = captures.find(handle);
-        if (found == captures.end()) return cudaErrorInvalidValue;
-        const bool valid = found->second.valid;
-        if (valid) *graph = found->second.graph.release();
-        captures.erase(found);
-        return valid ? cudaSuccess : cudaErrorStreamCaptureInvalidated;
+        if (found == captures.end() || found->second->origin != handle) return cudaErrorInvalidValue;
+        const std::shared_ptr<Capture> ended = found->second;
+        std::erase_if(captures, [&](const auto& each) { return each.second == ended; });
+        if (!ended->valid) return cudaErrorStreamCaptureInvalidated;
+        if (!ended->apart.empty()) return cudaErrorStreamCaptureUnjoined;
+        *graph = ended->graph.release();
+        return cudaSuccess;
       },
       On::kAnyDevice);
 }

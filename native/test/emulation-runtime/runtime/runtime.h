@@ -108,6 +108,10 @@ cudaError_t push_device_work(cudaStream_t handle, std::function<void()> work);
 bool captured(cudaStream_t handle);
 /// Adds work to the graph that captures the stream; false where none does.
 bool capture(cudaStream_t handle, const std::function<void()>& work);
+/// Adds an event to the capture of the stream; false where none captures it.
+bool capture_record(cudaStream_t handle, cudaEvent_t event);
+/// Makes the stream a part of the capture that recorded the event; false where none did.
+bool capture_wait(cudaStream_t handle, cudaEvent_t event);
 /// The error of a call that a thread must not make while it captures, which also ends the capture; or cudaSuccess.
 cudaError_t refuse_in_capture();
 /// Whether a kernel that is launched now reads where it must not (SIDA_EMULATION_FAULT_FILE).

@@ -233,7 +233,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return call([&] {
-    if (captured(handle)) return refuse_in_capture();
+    if (capture_record(handle, event)) return cudaSuccess;
     const std::lock_guard lock(event->mutex);
     return with_stream(handle, [&](CUstream_st& stream) { event->marker = stream.mark(); });
   });
@@ -241,6 +241,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   return call([&] {
+    if (capture_wait(handle, event)) return cudaSuccess;
     if (captured(handle)) return refuse_in_capture();
     return with_stream(handle, [marker = event->last_record()](CUstream_st& stream) {
       if (marker != nullptr) stream.push([marker] { marker->wait(); });

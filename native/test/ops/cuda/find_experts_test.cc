@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "device/cuda/cuda_handles.h"
 #include "ops/dispatch.h"
@@ -22,6 +23,8 @@ struct Plain {
   std::vector<uint32_t> slot_of = std::vector<uint32_t>(kAll, kNothing);
   std::vector<TableExpert> experts = std::vector<TableExpert>(kAll);
   std::vector<TableSlot> slots;
+  std::vector<ExpertId> prefetches;
+  double expendable = 0;
   uint64_t clock = 0;
   bool newest_first = false;
 
@@ -48,6 +51,25 @@ struct Plain {
     }
     return best;
   }
+
+  /// Gives the slot to the expert. The one that had it.
+  ExpertId fill(uint32_t slot, ExpertId id) {
+    const ExpertId evicted = std::exchange(slots[slot].expert, id);
+    if (evicted != kNothing) slot_of[evicted] = kNothing;
+    slot_of[id] = slot;
+    return evicted;
+  }
+
+  /// The prefetch that takes a victim's slot; the end of the list: none.
+  std::vector<ExpertId>::iterator prefetch_into(uint32_t slot, ExpertId end) {
+    if (slot == kNothing) return prefetches.end();
+    const ExpertId victim = slots[slot].expert;
+    if (victim != kNothing && key(victim, end, clock) < expendable) return prefetches.end();
+    return std::ranges::find_if(prefetches, [&](ExpertId id) {
+      return slot_of[id] == kNothing && experts[id].last_use <= clock &&
+             (victim == kNothing || key(id, end, clock) < key(victim, end, clock));
+    });
+  }
 };
 
 /// The memory of a pass on the device.
@@ -58,7 +80,13 @@ struct OnDevice {
         slot_memory(std::vector<std::byte>(plain.slots.size() * kBlockBytes)) {
     std::vector<std::byte> bytes(cuda::table_bytes(kAll));
     const cuda::DeviceTable at = cuda::table_at(bytes.data(), kAll);
-    *at.head = {plain.clock, static_cast<uint32_t>(plain.slots.size()), plain.newest_first ? 1U : 0U, 0};
+    *at.head = {.clock = plain.clock,
+                .expendable = plain.expendable,
+                .slots = static_cast<uint32_t>(plain.slots.size()),
+                .prefetches = static_cast<uint32_t>(plain.prefetches.size()),
+                .newest_first = plain.newest_first ? 1U : 0U,
+                .stopped = 0};
+    std::ranges::copy(plain.prefetches, at.prefetches);
     std::ranges::copy(plain.slot_of, at.slot_of);
     std::ranges::copy(plain.experts, at.experts);
     std::ranges::copy(plain.slots, at.slots);
@@ -76,25 +104,27 @@ struct OnDevice {
   DeviceCopy<uint16_t> expert{std::vector<uint16_t>(kMostDeviceChoices)};
   DeviceCopy<float> alpha{std::vector<float>(kMostDeviceChoices)}, alphas{std::vector<float>(kMostDeviceChoices)};
   DeviceCopy<uint32_t> order{std::vector<uint32_t>(kMostDeviceChoices)},
-      positions{std::vector<uint32_t>(kMostDeviceChoices)}, count{std::vector<uint32_t>(1)};
-  DeviceCopy<cuda::ExpertMove> moves{std::vector<cuda::ExpertMove>(kMostDeviceChoices)};
+      positions{std::vector<uint32_t>(kMostDeviceChoices)}, count{std::vector<uint32_t>(2)};
+  DeviceCopy<cuda::ExpertMove> moves{std::vector<cuda::ExpertMove>(cuda::kMostMoves)};
   DeviceCopy<std::byte> products{std::vector<std::byte>(cuda::listed_products_bytes())};
   cuda::DeviceChoices choices{};
 };
 
-TEST_CASE("cuda find experts: order, slots, victims and copies of random layers are those of a plain search") {
+TEST_CASE(
+    "cuda find experts: order, slots, victims, copies and prefetches of random layers are those of a plain search") {
   std::mt19937 random(5);
   const auto below = [&](size_t count) { return static_cast<uint32_t>(random() % count); };
   const CudaHostArray<std::byte> blocks = make_cuda_host_array<std::byte>(kAll * kBlockBytes);
   for (ExpertId id = 0; id < kAll; ++id)
     std::memset(blocks.get() + id * kBlockBytes, static_cast<int>(id), kBlockBytes);
-  for (int round = 0; round < 40; ++round) {
+  size_t prefetched = 0;
+  for (int round = 0; round < 120; ++round) {
     CASE(round);
     const size_t k = 1 + below(4), tokens = 1 + below(16), most = std::min(tokens * k, kTableExperts);
     Plain plain;
     plain.clock = 1000;
     plain.newest_first = below(4) == 0;
-    plain.slots.resize(most + below(kAll - most));
+    plain.slots.resize(most + below(below(2) == 0 ? 4 : kAll - most));
     for (TableExpert& expert : plain.experts) {
       const auto id = static_cast<size_t>(&expert - plain.experts.data());
       // Few values, so that some are equal.
@@ -110,13 +140,18 @@ TEST_CASE("cuda find experts: order, slots, victims and copies of random layers 
       plain.slots[slot] = {nullptr, free ? kNothing : ids[slot], 0};
       if (free) continue;
       plain.slot_of[ids[slot]] = slot;
-      if (plain.slots.size() - fixed > most && below(4) == 0) plain.slots[slot].fixed = ++fixed > 0;
+      if (plain.slots.size() - fixed > most && below(4) == 0) ++fixed, plain.slots[slot].fixed = kNothing;
     }
     const bool lacks = below(6) == 0;
     if (lacks) {
       for (ExpertId id = 0; id < kAll; ++id) {
         if (plain.slot_of[id] == kNothing && below(3) == 0) plain.experts[id].host = nullptr;
       }
+    }
+    plain.expendable = below(4);
+    std::ranges::shuffle(ids, random);
+    for (const ExpertId id : std::span(ids).first(below(4) == 0 ? 0 : below(kAll))) {
+      if (plain.experts[id].host != nullptr) plain.prefetches.push_back(id);
     }
     OnDevice device(plain);
     const cuda::DeviceTable on_device = cuda::table_at(device.table.data(), kAll);
@@ -152,6 +187,7 @@ TEST_CASE("cuda find experts: order, slots, victims and copies of random layers 
       task.end = end;
       cuda::find_experts(task, nullptr);
       cuda::move_experts(device.choices, kBlockBytes, nullptr);
+      cuda::move_prefetches(device.choices, kBlockBytes, nullptr);
       require_success(cudaDeviceSynchronize());
 
       sort_choices(kTableExperts, RouterSpec::kNoCapacity, {}, dispatch);
@@ -176,29 +212,45 @@ TEST_CASE("cuda find experts: order, slots, victims and copies of random layers 
                   return plain.slot_of[id] == kNothing && plain.experts[id].host == nullptr;
                 });
       CHECK(log.stopped == (stopped ? 1 : 0));
+      const std::vector<std::byte> memory = device.slot_memory.read();
+      const auto check_move = [&](const MovedExpert& move, ExpertId id, uint32_t slot) {
+        CHECK(move.id == id);
+        CHECK(move.slot == slot);
+        CHECK(move.evicted == plain.fill(slot, id));
+        CHECK(std::ranges::all_of(std::span(memory).subspan(slot * kBlockBytes, kBlockBytes),
+                                  [&](std::byte byte) { return byte == static_cast<std::byte>(id); }));
+      };
       size_t moves = 0;
       for (size_t i = 0; i < needed.size(); ++i) {
         plain.experts[needed[i]].last_use = plain.clock + turn * kMostDeviceChoices + 1 + i;
       }
       for (const ExpertId id : needed) {
         if (stopped || plain.slot_of[id] != kNothing) continue;
-        const uint32_t slot = plain.victim(end, needed);
-        const ExpertId evicted = plain.slots[slot].expert;
-        if (evicted != kNothing) plain.slot_of[evicted] = kNothing;
-        plain.slot_of[id] = slot;
-        plain.slots[slot].expert = id;
         REQUIRE(moves < log.moves);
-        CHECK(log.moved[moves].id == id);
-        CHECK(log.moved[moves].slot == slot);
-        CHECK(log.moved[moves].evicted == evicted);
-        ++moves;
-        const std::vector<std::byte> memory = device.slot_memory.read();
-        CHECK(std::ranges::all_of(std::span(memory).subspan(slot * kBlockBytes, kBlockBytes),
-                                  [&](std::byte byte) { return byte == static_cast<std::byte>(id); }));
+        check_move(log.moved[moves++], id, plain.victim(end, needed));
       }
       CHECK(log.moves == moves);
+      std::vector<uint32_t> filled;
+      while (!stopped && filled.size() < kMostLayerPrefetches) {
+        const uint32_t slot = plain.victim(end, needed);
+        const auto next = plain.prefetch_into(slot, end);
+        if (next == plain.prefetches.end()) break;
+        REQUIRE(filled.size() < log.prefetches);
+        check_move(log.prefetched[filled.size()], *next, slot);
+        for (double TableExpert::*key : {&TableExpert::key, &TableExpert::key_unneeded}) {
+          double& own = plain.experts[*next].*key;
+          if (own >= plain.expendable) own -= plain.expendable;
+        }
+        plain.prefetches.erase(next);
+        filled.push_back(slot);
+        plain.slots[slot].fixed = 1;  // until the next layer
+      }
+      CHECK(log.prefetches == filled.size());
+      for (const uint32_t slot : filled) plain.slots[slot].fixed = 0;
+      prefetched += filled.size();
     }
   }
+  CHECK(prefetched > 0);
 }
 
 TEST_SUITE_END();
