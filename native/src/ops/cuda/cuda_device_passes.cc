@@ -19,7 +19,7 @@ size_t most_moe_layers(const ModelSpec& spec) {
 bool chosen_alone(const MoeSpec& moe, size_t choices) {
   const RouterSpec& router = moe.router;
   const bool scaled = moe.shared && moe.shared->gate == SharedGate::kSoftmax;
-  return CudaOps::chosen_by_kernel(router) && !router.weighted && !scaled && choices <= router.capacity;
+  return !router.weighted && !scaled && choices <= router.capacity;
 }
 
 /// Null where the experts have none such.
@@ -98,7 +98,7 @@ void CudaDevicePasses::find_experts(const DeviceMoeLayer& layer) {
   const CudaWorkspace& work = ops_.work_;
   const RouterSpec& router = *layer.router;
   const float* x = ops_.router_rows(*layer.weights, router, layer.tokens);
-  ops_.route(x, layer.weights->router, router, layer.tokens, work.device_choices.expert, work.device_choices.alpha);
+  ops_.route(x, *layer.weights, router, layer.tokens, work.device_choices.expert, work.device_choices.alpha);
   const size_t moe_layer = layer.weights->moe_layer;
   const ExpertShape& shape = layer.layout->shape;
   const BlockLayout& block = layer.layout->layers[moe_layer];
