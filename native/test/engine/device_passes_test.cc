@@ -151,7 +151,7 @@ TEST_CASE("device passes: answers have the bits of passes with the host, at any 
 TEST_CASE("device passes: families with shared experts, sigmoid routers, latent rows, windows, and recurrent states") {
   if (cuda_state().devices == 0 || kFollowsThreads) return;
   for (const char* name : {"qwen2-moe-tiny", "mixtral-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny",
-                           "glm4-moe-tiny", "gpt-oss-tiny", "qwen3-next-tiny"}) {
+                           "glm4-moe-tiny", "gpt-oss-tiny", "qwen3-next-tiny", "gemma4-tiny"}) {
     CASE(name);
     const PackedFixture f(name);
     const Mix mix = mix_of(f, 4);

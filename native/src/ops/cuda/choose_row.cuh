@@ -166,8 +166,10 @@ __device__ void choose_row(const float* row, size_t experts, const Router& route
   }
   if (spec.normalized) divide_by_sum(spec.sum_floor);
   for (size_t i = lane; i < spec.top_k; i += kWarp) {
-    expert[i] = static_cast<uint16_t>(chosen[i].index);
-    alpha[i] = chosen[i].score * static_cast<float>(spec.scale);
+    const Candidate own = chosen[i];
+    const float scaled = own.score * static_cast<float>(spec.scale);
+    expert[i] = static_cast<uint16_t>(own.index);
+    alpha[i] = router.factors == nullptr ? scaled : scaled * router.factors[own.index];
   }
 }
 

@@ -17,9 +17,8 @@ size_t most_moe_layers(const ModelSpec& spec) {
 
 /// Whether find_experts() makes all of the choices.
 bool chosen_alone(const MoeSpec& moe, size_t choices) {
-  const RouterSpec& router = moe.router;
   const bool scaled = moe.shared && moe.shared->gate == SharedGate::kSoftmax;
-  return !router.weighted && !scaled && choices <= router.capacity;
+  return !scaled && choices <= moe.router.capacity;
 }
 
 /// Null where the experts have none such.

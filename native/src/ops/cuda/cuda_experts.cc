@@ -70,7 +70,7 @@ void CudaOps::queue_choices(const float* x, const FeedForwardWeights& weights, c
 void CudaOps::route(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
                     uint16_t* expert, float* alpha) {
   const PanelMatrix& w = weights.router;
-  const cuda::Router router{spec, weights.router_correction};
+  const cuda::Router router{spec, weights.router_correction, weights.expert_factors};
   if (rounds(w.format)) {
     product(x, tokens, w, work_.router, Epilogue::kStore);
     return cuda::choose(work_.router, tokens, w.n, router, expert, alpha, stream());

@@ -13,6 +13,7 @@ namespace sida::cuda {
 struct Router {
   RouterSpec spec;
   const float* correction = nullptr;  ///< as in TokenLogits
+  const float* factors = nullptr;     ///< (experts), of their alphas; null: 1
 };
 
 /// As choose_experts() for each token from router logits (tokens, experts), but the sums of a softmax over all experts
