@@ -124,8 +124,8 @@ bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) {
     passes->table().all_resident = true;
     return true;
   }
-  // The device does not route ahead for a missing expert.
-  if (batch.route_ahead > 0 && store_.slots() < plan_.experts) return false;
+  // The device does not route ahead for a missing expert, nor ask the CPU for it.
+  if ((batch.route_ahead > 0 || host_experts_.on()) && store_.slots() < plan_.experts) return false;
   if (passes_to_wait_ > 0) return false;
   // A pass that stops is run again, and a recurrent state cannot be taken back.
   const bool recurrent =
