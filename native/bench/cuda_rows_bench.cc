@@ -96,7 +96,7 @@ void add_routing_cases(std::vector<Case>& cases, size_t tokens, uint16_t* expert
                        const uint32_t* positions) {
   const size_t logits = tokens * kExperts * sizeof(float), rows = tokens * kRow;
   cases.push_back({"choose", tokens, logits, static_cast<double>(logits + tokens * 6), 0, [=](std::byte* part, size_t) {
-                     cuda::choose(floats(part), tokens, kExperts, {1, false}, expert, alpha, nullptr);
+                     cuda::choose(floats(part), tokens, kExperts, {}, expert, alpha, nullptr);
                    }});
   cases.push_back({"add_expert_outputs", tokens, 2 * rows, static_cast<double>(3 * rows + tokens * 8), 0,
                    [=](std::byte* part, size_t) {

@@ -217,7 +217,7 @@ export const ENGINE_OPTIONS = {
     expert: true,
     default: 'auto',
     help: 'auto: a GPU runs short passes without the host where it can; off: it asks the host in each MoE layer',
-    more: 'Needs --device cuda, f32 activations, softmax routers, and a --host-budget for all experts, unless all have a slot. With --route-ahead, passes of a model that does not fit ask the host. Answers have the same bits',
+    more: 'Needs --device cuda, and a --host-budget for all experts, unless all have a slot. With --route-ahead or --cpu-experts, passes of a model that does not fit ask the host. Answers have the same bits',
     parse: oneOf(['auto', 'off'] as const),
   }),
   linkBandwidth: option({

@@ -119,8 +119,9 @@ bool Engine::may_run_alone(const Batch& batch, const RoutingTrace& trace) const 
   if (passes == nullptr || !passes->runs(batch.stack, batch.tokens.size())) return false;
   if (trace.predicted != nullptr || trace.router_logits != nullptr || trace.whole_layers) return false;
   if (pack_.spec.stacks[batch.stack].moe_layers() == 0) return true;
-  // The device does not route ahead for a missing expert.
-  return passes_to_wait_ == 0 && (batch.route_ahead == 0 || store_.slots() == plan_.experts);
+  // The device does not route ahead for a missing expert, nor ask the CPU for it.
+  const bool asks_host = batch.route_ahead > 0 || host_experts_.on();
+  return passes_to_wait_ == 0 && (!asks_host || store_.slots() == plan_.experts);
 }
 
 bool Engine::lend(const Batch& batch) {

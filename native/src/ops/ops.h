@@ -138,9 +138,9 @@ class Ops {
   /// the sigmoid of one gate, or the second of the softmax of two.
   virtual void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) = 0;
 
-  /// Routes normed, or the router's own norm of hidden, by the router: sets k, expert and alpha of `dispatch`, before
-  /// capacity is applied. Blocks until the host has the choices. Unless null, `logits` (tokens, experts) in host memory
-  /// receive the router's logits.
+  /// Routes normed, or the router's own norm of hidden, by the router: sets k, expert and alpha of `dispatch`, with
+  /// the experts' factors, before capacity is applied. Blocks until the host has the choices. Unless null, `logits`
+  /// (tokens, experts) in host memory receive the router's logits.
   virtual void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
   /// Tells what choose_ahead() will ask for behind the next choose(), which then may wait for both.
@@ -151,7 +151,8 @@ class Ops {
   /// Multiplies the factors of each token's choices by the first of the softmax of two output gates. Blocks as choose()
   /// does.
   virtual void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) = 0;
-  /// Multiplies the factor of each choice by that of its expert, `factors` (experts) in the device's memory.
+  /// Multiplies the factor of each choice that choose() did not make by that of its expert, `factors` (experts) in the
+  /// device's memory.
   virtual void weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) = 0;
   /// Passes the sorted choices of a layer to the device, before experts().
   virtual void take_choices(const Dispatch& dispatch, size_t tokens) = 0;

@@ -28,10 +28,7 @@ struct BatchLimits {
   /// Whether a GPU may run passes without the host, from CUDA graphs.
   bool device_passes = true;
 
-  /// Whether it does: the products of such passes have no rounded rows.
-  bool runs_alone() const {
-    return device == DeviceKind::kCuda && device_passes && activations == ActivationFormat::kF32;
-  }
+  bool runs_alone() const { return device == DeviceKind::kCuda && device_passes; }
 };
 
 }  // namespace sida

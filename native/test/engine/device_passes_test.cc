@@ -7,17 +7,21 @@ namespace {
 
 const BatchLimits kDeviceLimits{64, 1024, 1, 4, true, ActivationFormat::kF32, DeviceKind::kCuda};
 
-BatchLimits limits_with(bool device_passes) {
+BatchLimits limits_with(bool device_passes, ActivationFormat activations) {
   BatchLimits limits = kDeviceLimits;
+  limits.activations = activations;
   limits.device_passes = device_passes;
   return limits;
 }
 
 /// An engine whose host tier holds all experts.
-Engine hosted(const PackedFixture& f, bool device_passes, double share) {
-  EngineOptions options = f.options(limits_with(device_passes), share);
+Engine hosted(const PackedFixture& f, bool device_passes, double share,
+              ActivationFormat activations = ActivationFormat::kF32, bool cpu_experts = false) {
+  EngineOptions options = f.options(limits_with(device_passes, activations), share);
+  options.cpu_experts.on = cpu_experts;
   const Pack pack = open_pack(f.pack.path());
   options.host_bytes = pack.experts.experts() * device_bytes(pack.experts.slot_bytes);
+  if (cpu_experts) options.host_bytes += HostExperts::bytes(pack.experts, options.limits);
   return Engine(options);
 }
 
@@ -150,9 +154,10 @@ TEST_CASE("device passes: answers have the bits of passes with the host, at any 
   }
 }
 
-TEST_CASE("device passes: families with shared experts, latent rows, windows, and recurrent states") {
+TEST_CASE("device passes: families with shared experts, sigmoid routers, latent rows, windows, and recurrent states") {
   if (cuda_state().devices == 0 || kFollowsThreads) return;
-  for (const char* name : {"qwen2-moe-tiny", "mixtral-tiny", "deepseek-v2-lite-tiny", "qwen3-next-tiny"}) {
+  for (const char* name : {"qwen2-moe-tiny", "mixtral-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny",
+                           "glm4-moe-tiny", "gpt-oss-tiny", "qwen3-next-tiny", "gemma4-tiny"}) {
     CASE(name);
     const PackedFixture f(name);
     const Mix mix = mix_of(f, 4);
@@ -161,6 +166,27 @@ TEST_CASE("device passes: families with shared experts, latent rows, windows, an
     const std::vector<Step> alone = mix.run(engine);
     check_same(alone, mix.run(resident));
     CHECK(count_alone(alone) > 0);
+  }
+}
+
+TEST_CASE("device passes: activations in 8 bits, unless the CPU computes what is missing") {
+  if (cuda_state().devices == 0 || kFollowsThreads) return;
+  using Packed = std::pair<const char*, WeightFormat>;
+  for (const auto& [name, experts] : {Packed{"olmoe-tiny", kInt8Format}, Packed{"gpt-oss-tiny", kMxfp4Format}}) {
+    CASE(name);
+    const PackedFixture f(name, experts, kInt8Format);
+    const Mix mix = mix_of(f, 6);
+    constexpr ActivationFormat kInt8 = ActivationFormat::kInt8;
+    Engine resident = hosted(f, false, 1, kInt8);
+    const std::vector<Step> expected = mix.run(resident);
+    for (const auto& [share, cpu_experts] : grid(std::vector{1.0, 0.6}, kBoth)) {
+      CASE(share, cpu_experts);
+      Engine engine = hosted(f, true, share, kInt8, cpu_experts);
+      mix.run(engine);
+      const std::vector<Step> alone = mix.run(engine);
+      check_same(alone, expected);
+      CHECK((count_alone(alone) > 0) == (share == 1 || !cpu_experts));
+    }
   }
 }
 

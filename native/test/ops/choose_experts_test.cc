@@ -140,6 +140,9 @@ TEST_CASE("ops: a router with a norm of its own routes hidden, also ahead, and e
     CHECK(ahead.expert == expected.expert);
 
     const auto factors = random_floats(kRouted, 5);
+    weights.expert_factors = fixture.upload(factors);
+    ops.choose(weights, spec, kTokens, nullptr, ahead);
+    for (size_t i = 0; i < own.alpha.size(); ++i) CHECK(ahead.alpha[i] == own.alpha[i] * factors[own.expert[i]]);
     own.expert[4] = kNoExpert;
     for (size_t i = 0; i < own.alpha.size(); ++i) expected.alpha[i] *= i == 4 ? 1 : factors[expected.expert[i]];
     ops.weigh_choices(fixture.upload(factors), kRouted, own);

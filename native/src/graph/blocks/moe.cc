@@ -148,13 +148,13 @@ void MoeBlock::route(const MoeSpec& spec, const FeedForwardWeights& weights, std
   const ProfileScope scope(ProfileOp::kRoute);
   if (trace.predicted != nullptr) {
     choose_predicted(*trace.predicted, trace_layer, tokens, spec.router.scale, dispatch_);
+    if (spec.router.weighted) ops_.weigh_choices(weights.expert_factors, spec.experts, dispatch_);
   } else {
     const size_t width = experts_.layout().shape.experts_per_layer;
     float* logits = trace.router_logits == nullptr ? nullptr : trace.router_logits + trace_layer * tokens * width;
     ops_.choose(weights, spec.router, tokens, logits, dispatch_);
     if (logits != nullptr) widen_rows(logits, tokens, spec.experts, width);
   }
-  if (spec.router.weighted) ops_.weigh_choices(weights.expert_factors, spec.experts, dispatch_);
   if (spec.shared && spec.shared->gate == SharedGate::kSoftmax) {
     ops_.scale_choices(weights.ffn.output_gate, tokens, dispatch_);
   }

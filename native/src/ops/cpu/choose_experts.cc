@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "ops/cpu/kernels.h"
 
@@ -110,7 +111,9 @@ void choose_experts(const TokenLogits& token, const RouterSpec& spec, uint16_t* 
   }
   if (spec.scores == RouterScores::kSoftmaxOfChosen) kernels.softmax(alpha, spec.top_k, alpha);
   scale_factors(spec, alpha);
-  if (invalid) std::fill_n(alpha, spec.top_k, std::numeric_limits<float>::quiet_NaN());
+  if (!invalid) return;
+  std::iota(expert, expert + spec.top_k, uint16_t{0});
+  std::fill_n(alpha, spec.top_k, std::numeric_limits<float>::quiet_NaN());
 }
 
 }  // namespace sida

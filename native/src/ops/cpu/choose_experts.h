@@ -18,8 +18,8 @@ struct TokenLogits {
 /// Whether experts are chosen by other numbers than their scores.
 constexpr bool adjusts_choice(const RouterSpec& spec) { return spec.corrected || spec.groups.count > 1; }
 
-/// Writes a token's spec.top_k experts, in descending order of their scores, and the factors of their outputs. All
-/// factors are NaN where a logit is NaN or its score is.
+/// Writes a token's spec.top_k experts, in descending order of their scores, and the factors of their outputs.
+/// Where a logit is NaN or its score is, these are experts 0 to top_k - 1 with factors of NaN.
 void choose_experts(const TokenLogits& token, const RouterSpec& spec, uint16_t* expert, float* alpha);
 
 }  // namespace sida

@@ -55,6 +55,7 @@ void CpuOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, s
     x = work_.outputs;
   }
   choose_for(x, weights, spec, tokens, logits, dispatch);
+  if (weights.expert_factors != nullptr) sida::weigh_choices(weights.expert_factors, dispatch);
 }
 
 void CpuOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {

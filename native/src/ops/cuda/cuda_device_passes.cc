@@ -17,9 +17,8 @@ size_t most_moe_layers(const ModelSpec& spec) {
 
 /// Whether find_experts() makes all of the choices.
 bool chosen_alone(const MoeSpec& moe, size_t choices) {
-  const RouterSpec& router = moe.router;
   const bool scaled = moe.shared && moe.shared->gate == SharedGate::kSoftmax;
-  return CudaOps::chosen_by_kernel(router) && !router.weighted && !scaled && choices <= router.capacity;
+  return !scaled && choices <= moe.router.capacity;
 }
 
 /// Null where the experts have none such.
@@ -125,7 +124,7 @@ void CudaDevicePasses::find_experts(const DeviceMoeLayer& layer) {
   const CudaWorkspace& work = ops_.work_;
   const RouterSpec& router = *layer.router;
   const float* x = ops_.router_rows(*layer.weights, router, layer.tokens);
-  ops_.route(x, layer.weights->router, router, layer.tokens, work.device_choices.expert, work.device_choices.alpha);
+  ops_.route(x, *layer.weights, router, layer.tokens, work.device_choices.expert, work.device_choices.alpha);
   const size_t moe_layer = layer.weights->moe_layer;
   const ExpertShape& shape = layer.layout->shape;
   const BlockLayout& block = layer.layout->layers[moe_layer];
@@ -157,6 +156,8 @@ void CudaDevicePasses::experts(const DeviceMoeLayer& layer) {
   const CudaWorkspace& work = ops_.work_;
   const ExpertShape& shape = layer.layout->shape;
   const BlockLayout& block = layer.layout->layers[layer.weights->moe_layer];
+  std::optional<cuda::RoundedRows> codes;
+  const float* x = work.activations.normed;
   const auto run = [&](Projection projection, Epilogue epilogue, const ExpertMatrix* gate) {
     const ExpertMatrix& matrix = *find_matrix(block, projection);
     cuda::ListedProducts products{.list = cuda::listed_products(work.device_choices, projection),
@@ -169,15 +170,27 @@ void CudaDevicePasses::experts(const DeviceMoeLayer& layer) {
       products.gate = cuda::GateOffsets{bytes_from(matrix.offset, gate->offset),
                                         bytes_from(matrix.bias.value_or(0), gate->bias.value_or(0))};
     }
+    if (codes) return cuda::gemm_rounded(*codes, x, products, epilogue, ops_.stream());
     cuda::gemm(products, {matrix.k, 0, epilogue}, ops_.stream());
   };
   const ExpertMatrix* gate = find_matrix(block, Projection::kGate);
   const ExpertMatrix& up = *find_matrix(block, Projection::kUp);
-  if (gate != nullptr && !gates_in_one_launch(*gate, up)) {
+  // As in CudaOps::run_experts().
+  if (ops_.rounds(up.format) && (gate == nullptr || gate->format == up.format)) {
+    codes = ops_.rounded(x, layer.tokens, shape.width);
+  }
+  if (gate != nullptr && (codes || !gates_in_one_launch(*gate, up))) {
     run(Projection::kGate, Epilogue::kStore, nullptr);
     gate = nullptr;
   }
   run(Projection::kUp, activation_epilogue(shape.activation), gate);
+  codes.reset();
+  x = work.up;
+  if (ops_.rounds(block.format(Projection::kDown))) {
+    const cuda::RowRange all{0, static_cast<uint32_t>(layer.tokens * layer.router->top_k)};
+    codes = cuda::lay_out_rounded(work.rounded_hidden, all.count, shape.hidden);
+    cuda::round_rows(x, shape.hidden, shape.hidden, {&all, 1}, *codes, ops_.stream());
+  }
   run(Projection::kDown, Epilogue::kStore, nullptr);
   ops_.positions_ = work.device_choices.positions;
   ops_.alpha_ = work.device_choices.alphas;

@@ -4,17 +4,12 @@
 #include <cstring>
 #include <optional>
 
-#include "ops/cpu/choose_experts.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/routing.h"
 #include "ops/cuda/rows.h"
 
 namespace sida {
-
-bool CudaOps::chosen_by_kernel(const RouterSpec& spec) {
-  return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec);
-}
 
 const float* CudaOps::router_rows(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens) {
   if (!spec.input_scale) return work_.activations.normed;
@@ -26,11 +21,7 @@ const float* CudaOps::router_rows(const FeedForwardWeights& weights, const Route
 void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                      Dispatch& dispatch) {
   const float* x = router_rows(weights, spec, tokens);
-  if (!chosen_by_kernel(spec)) {
-    product(x, tokens, weights.router, work_.router, Epilogue::kStore);
-    return choose_on_host(weights, spec, tokens, logits, dispatch);
-  }
-  queue_choices(x, weights.router, spec, tokens, 0);
+  queue_choices(x, weights, spec, tokens, 0);
   if (logits != nullptr) download(logits, work_.router, tokens * weights.router.n * sizeof(float));
   cuda_check_launches("router");
   wait();
@@ -41,10 +32,9 @@ void CudaOps::queue_ahead(std::span<const LaterLayer> later, size_t tokens) {
   later = later.first(std::min(later.size(), kMostAhead));
   for (size_t place = 0; place < later.size(); ++place) {
     const auto& [weights, router, dispatch] = later[place];
-    if (!chosen_by_kernel(*router)) continue;
     // No expert of the running layer has written its outputs yet.
     norm_for_router(*weights, *router, tokens, work_.outputs);
-    queue_choices(work_.outputs, weights->router, *router, tokens, place + 1);
+    queue_choices(work_.outputs, *weights, *router, tokens, place + 1);
   }
   ahead_queued_ = !later.empty();
 }
@@ -61,14 +51,7 @@ void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
   }
   ahead_queued_ = false;
   for (size_t place = 0; place < later.size(); ++place) {
-    const auto& [weights, router, dispatch] = later[place];
-    if (chosen_by_kernel(*router)) {
-      read_choices(*router, tokens, place + 1, *dispatch);
-      continue;
-    }
-    norm_for_router(*weights, *router, tokens, work_.outputs);
-    product(work_.outputs, tokens, weights->router, work_.router, Epilogue::kStore);
-    choose_on_host(*weights, *router, tokens, nullptr, *dispatch);
+    read_choices(*later[place].router, tokens, place + 1, *later[place].dispatch);
   }
 }
 
@@ -78,21 +61,22 @@ void CudaOps::norm_for_router(const FeedForwardWeights& weights, const RouterSpe
   if (spec.input_scale) cuda::scale(y, tokens * spec_.width, *spec.input_scale, nullptr, stream());
 }
 
-void CudaOps::queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens,
+void CudaOps::queue_choices(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
                             size_t place) {
   auto* alpha = reinterpret_cast<float*>(place_of_choices(place));
-  route(x, router, spec, tokens, reinterpret_cast<uint16_t*>(alpha + tokens * spec.top_k), alpha);
+  route(x, weights, spec, tokens, reinterpret_cast<uint16_t*>(alpha + tokens * spec.top_k), alpha);
 }
 
-void CudaOps::route(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, uint16_t* expert,
-                    float* alpha) {
-  const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
-  if (rounds(router.format)) {
-    product(x, tokens, router, work_.router, Epilogue::kStore);
-    return cuda::choose(work_.router, tokens, router.n, top, expert, alpha, stream());
+void CudaOps::route(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
+                    uint16_t* expert, float* alpha) {
+  const PanelMatrix& w = weights.router;
+  const cuda::Router router{spec, weights.router_correction, weights.expert_factors};
+  if (rounds(w.format)) {
+    product(x, tokens, w, work_.router, Epilogue::kStore);
+    return cuda::choose(work_.router, tokens, w.n, router, expert, alpha, stream());
   }
-  const cuda::Product logits{x, nullptr, 1, static_cast<uint32_t>(tokens), router, work_.router};
-  cuda::gemm(logits, Epilogue::kStore, {work_.arrived, nullptr, {}, top, expert, alpha}, stream());
+  const cuda::Product logits{x, nullptr, 1, static_cast<uint32_t>(tokens), w, work_.router};
+  cuda::gemm(logits, Epilogue::kStore, {work_.arrived, nullptr, {}, router, expert, alpha}, stream());
 }
 
 void CudaOps::read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const {
@@ -104,44 +88,19 @@ void CudaOps::read_choices(const RouterSpec& spec, size_t tokens, size_t place, 
   dispatch.alpha.assign(alphas, alphas + count);
 }
 
-void CudaOps::choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
-                             Dispatch& dispatch) {
-  const size_t experts = weights.router.n;
-  router_logits_.resize(tokens * experts);
-  router_scratch_.resize(experts);
-  download(router_logits_.data(), work_.router, tokens * experts * sizeof(float));
-  const float* correction =
-      weights.router_correction == nullptr ? nullptr : on_host(weights.router_correction, experts);
-  cuda_check_launches("router");
-  wait();
-  if (logits != nullptr) std::copy(router_logits_.begin(), router_logits_.end(), logits);
-  dispatch.k = spec.top_k;
-  dispatch.expert.resize(tokens * spec.top_k);
-  dispatch.alpha.resize(tokens * spec.top_k);
-  for (size_t token = 0; token < tokens; ++token) {
-    choose_experts({router_logits_.data() + token * experts, experts, correction, router_scratch_.data()}, spec,
-                   dispatch.expert.data() + token * spec.top_k, dispatch.alpha.data() + token * spec.top_k);
-  }
-}
-
-const float* CudaOps::on_host(const float* numbers, size_t count) {
-  std::vector<float>& copy = on_host_[numbers];
-  if (copy.empty()) {
-    copy.resize(count);
-    download(copy.data(), numbers, count * sizeof(float));
-  }
-  return copy.data();
-}
-
 void CudaOps::weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) {
-  const float* copy = on_host(factors, experts);
-  wait();
-  sida::weigh_choices(copy, dispatch);
+  std::vector<float>& copy = expert_factors_[factors];
+  if (copy.empty()) {
+    copy.resize(experts);
+    download(copy.data(), factors, experts * sizeof(float));
+    wait();
+  }
+  sida::weigh_choices(copy.data(), dispatch);
 }
 
 void CudaOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) {
   output_gates(output_gate, tokens);
-  std::vector<float>& gates = router_logits_;
+  std::vector<float>& gates = gates_;
   gates.resize(2 * tokens);
   download(gates.data(), work_.gates, gates.size() * sizeof(float));
   cuda_check_launches("output gates");

@@ -75,9 +75,6 @@ class CudaOps final : public Ops {
   void queue_states(size_t tokens, float* out) override;
   void finish() override;
 
-  /// Whether a kernel makes the choices of a router.
-  static bool chosen_by_kernel(const RouterSpec& spec);
-
  private:
   friend class CudaDevicePasses;
 
@@ -135,19 +132,15 @@ class CudaOps final : public Ops {
   /// The rows (tokens, width) that a layer's router reads.
   const float* router_rows(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens);
   /// Routes the rows of x; the choices go to `expert` and `alpha` (tokens, k), the logits to work_.router.
-  void route(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, uint16_t* expert,
+  void route(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, uint16_t* expert,
              float* alpha);
   /// The same to `place` of chosen_, where the choices are once the stream is there.
-  void queue_choices(const float* x, const PanelMatrix& router, const RouterSpec& spec, size_t tokens, size_t place);
+  void queue_choices(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
+                     size_t place);
   void read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const;
   std::byte* place_of_choices(size_t place) const { return chosen_.get() + place * choices_stride_; }
-  /// The choices of work_.router, for routers that the kernel does not know; the host needs them anyway.
-  void choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
-                      Dispatch& dispatch);
   /// y (tokens, width) = what a layer's router reads of hidden.
   void norm_for_router(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* y);
-  /// The host's copy of numbers (count) that lie in the device's memory; there once the stream is.
-  const float* on_host(const float* numbers, size_t count);
   void run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                    const Dispatch& dispatch);
 
@@ -191,9 +184,8 @@ class CudaOps final : public Ops {
   std::vector<cuda::Product> products_;
   std::vector<cuda::RoundedProduct> rounded_products_;
   std::vector<cuda::RowRange> ranges_;
-  std::vector<float> router_logits_;                              ///< (tokens, experts)
-  std::vector<float> router_scratch_;                             ///< (experts)
-  std::unordered_map<const float*, std::vector<float>> on_host_;  ///< numbers of routers
+  std::vector<float> gates_;                                             ///< (tokens, 2)
+  std::unordered_map<const float*, std::vector<float>> expert_factors_;  ///< by their place on the device
 };
 
 }  // namespace sida

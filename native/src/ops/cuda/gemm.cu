@@ -108,7 +108,7 @@ void gemm(const Product& product, Epilogue epilogue, const GemmEnd& end, cudaStr
   }
   gemm({&product, 1}, {w.k, 0, epilogue}, stream);
   if (end.normed != nullptr) return norm(product.y, end.norm, rows, w.n, end.normed, stream);
-  choose(product.y, rows, w.n, end.top, end.expert, end.alpha, stream);
+  choose(product.y, rows, w.n, end.router, end.expert, end.alpha, stream);
 }
 
 void gemm(const ListedProducts& products, const GemmShape& shape, cudaStream_t stream) {

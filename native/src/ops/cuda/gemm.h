@@ -37,7 +37,7 @@ struct GemmEnd {
   unsigned* arrived;  ///< 0; it is 0 again behind the launch
   float* normed;      ///< (rows, w.n): the norm of y; null: the rows are logits of routers
   RowNorm norm;
-  TopChoices top = {};
+  Router router = {};
   uint16_t* expert = nullptr;  ///< as choose() writes them
   float* alpha = nullptr;
 };

@@ -8,7 +8,7 @@ namespace sida::cuda {
 
 /// Dynamic shared memory that run_end() takes in a block of `warps`.
 inline size_t end_bytes(const GemmArguments& t, uint32_t warps) {
-  return t.ends && t.end.normed == nullptr ? warps * t.end.top.k * sizeof(Candidate) : 0;
+  return t.ends && t.end.normed == nullptr ? warps * scratch_candidates(t.end.router.spec) * sizeof(Candidate) : 0;
 }
 
 /// Whether this block is the launch's last one to get here, which then sees what all others have written.
@@ -30,13 +30,14 @@ __device__ inline void run_end(const GemmArguments& t) {
   if (!t.ends || !is_last_block(t.end.arrived)) return;
   const ProductRows& product = t.products[0];
   const unsigned warp = threadIdx.x / kWarp;
-  auto* chosen = reinterpret_cast<Candidate*>(dynamic_shared()) + warp * t.end.top.k;
+  auto* scratch = reinterpret_cast<Candidate*>(dynamic_shared()) + warp * scratch_candidates(t.end.router.spec);
   for (uint32_t row = warp; row < product.rows; row += blockDim.x / kWarp) {
     const float* y = product.y + size_t{row} * product.n;
     if (t.end.normed != nullptr) {
       norm_row_of(y, t.end.norm, product.n, t.end.normed + size_t{row} * product.n);
     } else {
-      choose_row_of(y, product.n, t.end.top, chosen, t.end.expert + row * t.end.top.k, t.end.alpha + row * t.end.top.k);
+      const size_t choice = row * t.end.router.spec.top_k;
+      choose_row_of(y, product.n, t.end.router, scratch, t.end.expert + choice, t.end.alpha + choice);
     }
     __syncwarp();
   }

@@ -31,6 +31,8 @@ struct ProductPart {
 /// A kernel's parameters, by value. Below 4 KB.
 struct RoundedArguments {
   ProductPart products[kMaxProducts];
+  const ProductRows* list;  ///< as in GemmArguments
+  const float* floats;      ///< rows (.., k) that `x` has the codes of; needed for `list`
   RoundedRows x;
   size_t y_stride;
   size_t panel_stride;  ///< bytes
@@ -56,6 +58,22 @@ struct PartSums {
   int32_t of[kTiles][4] = {};
   int32_t inputs[4] = {};  ///< of the rows' codes, the same in each column
 };
+
+/// As product_of_block().
+__device__ const ProductPart& part_of_block(const RoundedArguments& t) {
+  __shared__ ProductPart part;
+  if (threadIdx.x == 0) {
+    if (t.list != nullptr) {
+      const ProductRows& own = t.list[blockIdx.z];
+      const auto first = static_cast<uint32_t>(static_cast<size_t>(own.x - t.floats) / t.k);
+      part = {own.gather, own.weights, own.bias, own.y, first, own.gather_divisor, own.rows};
+    } else {
+      part = t.products[blockIdx.z];
+    }
+  }
+  __syncthreads();
+  return part;
+}
 
 __device__ uint32_t codes_at(const int8_t* row, uint32_t at) { return *reinterpret_cast<const uint32_t*>(row + at); }
 
@@ -223,7 +241,7 @@ struct SharedSlice {
 /// shared memory, no fewer than a tile has.
 template <class Weights>
 __global__ void __launch_bounds__(kFewWarps* kWarp) few_rounded_rows(const RoundedArguments t, uint32_t room) {
-  const ProductPart& product = t.products[blockIdx.z];
+  const ProductPart& product = part_of_block(t);
   const uint32_t first_row = blockIdx.x * kTileRows;
   if (first_row >= product.rows) return;
   const std::byte* panel = product.weights + blockIdx.y * t.panel_stride;
@@ -351,30 +369,48 @@ void add(RoundedArguments& t, const RoundedProduct& product) {
   t.max_rows = std::max(t.max_rows, product.rows);
 }
 
-}  // namespace
+RoundedArguments arguments_of(const RoundedRows& x, const PanelMatrix& w, size_t y_stride, Epilogue epilogue) {
+  RoundedArguments t{};
+  t.x = x;
+  t.y_stride = y_stride;
+  t.panel_stride = panel_stride(w.k, w.format);
+  t.k = static_cast<uint32_t>(w.k);
+  t.n = static_cast<uint32_t>(w.n);
+  t.epilogue = epilogue;
+  return t;
+}
 
-void gemm_rounded(const RoundedRows& x, std::span<const RoundedProduct> products, size_t y_stride, Epilogue epilogue,
-                  cudaStream_t stream) {
-  if (products.empty()) return;
-  const PanelMatrix& w = products.front().w;
-  RoundedArguments few{};
-  few.x = x;
-  few.y_stride = y_stride;
-  few.panel_stride = panel_stride(w.k, w.format);
-  few.k = static_cast<uint32_t>(w.k);
-  few.n = static_cast<uint32_t>(w.n);
-  few.epilogue = epilogue;
-  RoundedArguments many = few;
-  for (const RoundedProduct& product : products) {
-    if (product.rows > 0) add(product.rows <= kTileRows ? few : many, product);
-  }
-  with_weights(w.format, [&](auto weights) {
+void start(WeightFormat format, const RoundedArguments& few, const RoundedArguments& many, cudaStream_t stream) {
+  with_weights(format, [&](auto weights) {
     using Weights = decltype(weights);
     if constexpr (!has_bf16(Weights::kType)) {
       if (few.count > 0) start_few<Weights>(few, stream);
       if (many.count > 0) start_many<Weights>(many, stream);
     }
   });
+}
+
+}  // namespace
+
+void gemm_rounded(const RoundedRows& x, std::span<const RoundedProduct> products, size_t y_stride, Epilogue epilogue,
+                  cudaStream_t stream) {
+  if (products.empty()) return;
+  const PanelMatrix& w = products.front().w;
+  RoundedArguments few = arguments_of(x, w, y_stride, epilogue), many = few;
+  for (const RoundedProduct& product : products) {
+    if (product.rows > 0) add(product.rows <= kTileRows ? few : many, product);
+  }
+  start(w.format, few, many, stream);
+}
+
+void gemm_rounded(const RoundedRows& x, const float* floats, const ListedProducts& products, Epilogue epilogue,
+                  cudaStream_t stream) {
+  RoundedArguments few = arguments_of(x, products.form, products.form.n, epilogue);
+  few.list = products.list;
+  few.floats = floats;
+  few.count = products.most;
+  few.max_rows = products.most_rows;
+  start(products.form.format, few, {}, stream);
 }
 
 }  // namespace sida::cuda

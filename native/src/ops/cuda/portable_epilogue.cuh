@@ -3,8 +3,8 @@
 #include "device/cuda/kernel_language.h"
 #include "spec/epilogue.h"
 
-// Epilogues with the bits of the CPU's: one IEEE operation each of ops/cpu/exp16_impl.h and ops/cpu/tile_impl.h. min
-// and max give their second operand where one is NaN.
+// Epilogues and scores of routers with the bits of the CPU's: one IEEE operation each of ops/cpu/exp16_impl.h and
+// ops/cpu/tile_impl.h. min and max give their second operand where one is NaN.
 namespace sida::cuda {
 
 __device__ inline float second_min(float a, float b) { return a < b ? a : b; }
@@ -57,6 +57,11 @@ __device__ inline float portable_gelu(float x) {
   p = fmaf(p, t, 0.127414796f);
   const float tail = __fmul_rn(__fmul_rn(p, t), portable_exp(__fmul_rn(__fmul_rn(x, x), -0.5f)));
   return fmaf(x, 0.0f, __fadd_rn(second_max(0.0f, x), -__fmul_rn(size, tail)));
+}
+
+/// NaN where x is not finite.
+__device__ inline float portable_sigmoid(float x) {
+  return fmaf(x, 0.0f, 1.0f / __fadd_rn(1.0f, portable_exp(__fadd_rn(0.0f, -x))));
 }
 
 /// `before`: what y holds.

@@ -9,12 +9,14 @@ namespace {
 constexpr unsigned kTokenWarps = 4;
 /// One warp for each token.
 template <bool kHolds>
-__global__ void choose_tokens(const float* logits, size_t tokens, size_t experts, TopChoices top, uint16_t* expert,
+__global__ void choose_tokens(const float* logits, size_t tokens, size_t experts, Router router, uint16_t* expert,
                               float* alpha) {
   const size_t token = blockIdx.x * size_t{kTokenWarps} + threadIdx.x / kWarp;
   if (token >= tokens) return;
-  auto* chosen = reinterpret_cast<Candidate*>(dynamic_shared()) + threadIdx.x / kWarp * top.k;
-  choose_row<kHolds>(logits + token * experts, experts, top, chosen, expert + token * top.k, alpha + token * top.k);
+  const size_t choice = token * router.spec.top_k;
+  auto* scratch =
+      reinterpret_cast<Candidate*>(dynamic_shared()) + threadIdx.x / kWarp * scratch_candidates(router.spec);
+  choose_row<kHolds>(logits + token * experts, experts, router, scratch, expert + choice, alpha + choice);
 }
 
 // Rounded after the product and after the sum, because the reference scales an output before it adds it.
@@ -47,12 +49,13 @@ __global__ void add_outputs(const float* outputs, const uint32_t* positions, con
 
 }  // namespace
 
-void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
+void choose(const float* logits, size_t tokens, size_t experts, const Router& router, uint16_t* expert, float* alpha,
             cudaStream_t stream) {
   if (tokens == 0) return;
   launch(experts <= kHeld * kWarp ? choose_tokens<true> : choose_tokens<false>,
-         {blocks_of(tokens, kTokenWarps), kTokenWarps * kWarp, kTokenWarps * top.k * sizeof(Candidate)}, stream, logits,
-         tokens, experts, top, expert, alpha);
+         {blocks_of(tokens, kTokenWarps), kTokenWarps * kWarp,
+          kTokenWarps * scratch_candidates(router.spec) * sizeof(Candidate)},
+         stream, logits, tokens, experts, router, expert, alpha);
 }
 
 void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens, size_t k,

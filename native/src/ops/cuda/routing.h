@@ -6,20 +6,20 @@
 #include <cstdint>
 
 #include "ops/cuda/rows.h"
+#include "spec/spec.h"
 
 namespace sida::cuda {
 
-struct TopChoices {
-  size_t k;         ///< at most the experts
-  bool normalized;  ///< alphas are divided by their sum
-  float scale = 1;  ///< of the alphas, last
+struct Router {
+  RouterSpec spec;
+  const float* correction = nullptr;  ///< as in TokenLogits
+  const float* factors = nullptr;     ///< (experts), of their alphas; null: 1
 };
 
-/// Chooses experts for each token from router logits (tokens, experts): softmax in f32, then the k largest
-/// probabilities in descending order, the lower index first of equal ones. Writes `expert` and `alpha` (tokens, k).
-/// Where a logit is NaN or +inf, or all are -inf, the choices are experts 0 to k - 1 with alphas of NaN. `logits` are
-/// in device memory; the results may go to page-locked memory of the host.
-void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
+/// As choose_experts() for each token from router logits (tokens, experts), but the sums of a softmax over all experts
+/// have another order, and its exp() other bits. Writes `expert` and `alpha` (tokens, top_k). `logits` are in device
+/// memory; the results may go to page-locked memory of the host.
+void choose(const float* logits, size_t tokens, size_t experts, const Router& router, uint16_t* expert, float* alpha,
             cudaStream_t stream);
 
 /// Bytes of `alpha` and `expert` of choose(), one behind the other; a multiple of 4.

@@ -306,14 +306,15 @@ TEST_CASE("cuda gemm: what is done to a product's rows has the bits of a launch 
       CHECK(same_bits(y.read(), sums.read()));
       CHECK(same_bits(normed.read(), expected.read()));
     }
-    const cuda::TopChoices top{std::min<size_t>(n, 8), true, 0.5f};
-    const std::vector<float> no_alphas(rows * top.k);
-    const std::vector<uint16_t> no_experts(rows * top.k);
+    cuda::Router router{{.top_k = std::min<size_t>(n, 8), .normalized = true, .scale = 0.5}, shifts.data()};
+    if (n % 4 == 0) router.spec.groups = {4, 2, 1};
+    const std::vector<float> no_alphas(rows * router.spec.top_k);
+    const std::vector<uint16_t> no_experts(rows * router.spec.top_k);
     const DeviceCopy<float> logits(before), alpha(no_alphas), expected_alpha(no_alphas);
     const DeviceCopy<uint16_t> expert(no_experts), expected_expert(no_experts);
     cuda::gemm({inputs.data(), nullptr, 1, static_cast<uint32_t>(rows), w.device, logits.data()}, Epilogue::kAdd,
-               {arrived.data(), nullptr, {}, top, expert.data(), alpha.data()}, nullptr);
-    cuda::choose(sums.data(), rows, n, top, expected_expert.data(), expected_alpha.data(), nullptr);
+               {arrived.data(), nullptr, {}, router, expert.data(), alpha.data()}, nullptr);
+    cuda::choose(sums.data(), rows, n, router, expected_expert.data(), expected_alpha.data(), nullptr);
     CHECK(expert.read() == expected_expert.read());
     CHECK(same_bits(alpha.read(), expected_alpha.read()));
   }

@@ -20,35 +20,45 @@ struct Choices {
   std::vector<float> alpha;
 };
 
-Choices device_choices(const std::vector<float>& logits, size_t experts, const RouterSpec& spec) {
+Choices device_choices(const std::vector<float>& logits, size_t experts, const RouterSpec& spec,
+                       const std::vector<float>& correction = {}) {
   const size_t tokens = logits.size() / experts, choices = tokens * spec.top_k;
   const DeviceCopy<float> from(logits), alpha(std::vector<float>(choices, -1));
+  const DeviceCopy<float> added(correction);
   const DeviceCopy<uint16_t> expert(std::vector<uint16_t>(choices, 0xabcd));
-  cuda::choose(from.data(), tokens, experts, {spec.top_k, spec.normalized}, expert.data(), alpha.data(), nullptr);
+  cuda::choose(from.data(), tokens, experts, {spec, correction.empty() ? nullptr : added.data()}, expert.data(),
+               alpha.data(), nullptr);
   return {expert.read(), alpha.read()};
 }
 
-Choices cpu_choices(std::vector<float> logits, size_t experts, const RouterSpec& spec) {
+Choices cpu_choices(std::vector<float> logits, size_t experts, const RouterSpec& spec,
+                    const std::vector<float>& correction = {}) {
   const size_t tokens = logits.size() / experts;
+  std::vector<float> scratch(experts);
   Choices out{std::vector<uint16_t>(tokens * spec.top_k), std::vector<float>(tokens * spec.top_k)};
   for (size_t token = 0; token < tokens; ++token) {
     float* row = &logits[token * experts];
-    choose_experts({row, experts, nullptr, nullptr}, spec, &out.expert[token * spec.top_k],
-                   &out.alpha[token * spec.top_k]);
+    choose_experts({row, experts, correction.empty() ? nullptr : correction.data(), scratch.data()}, spec,
+                   &out.expert[token * spec.top_k], &out.alpha[token * spec.top_k]);
   }
   return out;
 }
 
-void check_alike(const std::vector<float>& logits, size_t experts, const RouterSpec& spec = {}) {
-  CASE(experts, spec.top_k);
-  const Choices expected = cpu_choices(logits, experts, spec), found = device_choices(logits, experts, spec);
+void check_alike(const std::vector<float>& logits, size_t experts, const RouterSpec& spec = {},
+                 const std::vector<float>& correction = {}) {
+  CASE(experts, spec.top_k, spec.scores, spec.normalized, spec.groups.count, spec.groups.kept, spec.groups.best);
+  const Choices expected = cpu_choices(logits, experts, spec, correction);
+  const Choices found = device_choices(logits, experts, spec, correction);
   CHECK(found.expert == expected.expert);
   for (size_t choice = 0; choice < expected.alpha.size(); ++choice) {
     CASE(choice);
-    if (std::isnan(expected.alpha[choice])) {
+    const float wanted = expected.alpha[choice];
+    if (std::isnan(wanted)) {
       CHECK(std::isnan(found.alpha[choice]));
     } else {
-      CHECK(std::fabs(found.alpha[choice] - expected.alpha[choice]) <= kAlphaTolerance * expected.alpha[choice]);
+      // Only a softmax over all experts has other sums.
+      const float tolerance = spec.scores == RouterScores::kSoftmax ? kAlphaTolerance * wanted : 0;
+      CHECK(std::fabs(found.alpha[choice] - wanted) <= tolerance);
     }
   }
 }
@@ -85,6 +95,38 @@ TEST_CASE("cuda routing: NaN logits give the choices of the CPU") {
       for (size_t i = 0; i < top_k; ++i) CHECK((found.expert[i] == i && std::isnan(found.alpha[i])));
     }
     for (const float all : {-kInfinity, NAN, -3e38f}) check_alike(std::vector<float>(experts, all), experts, spec);
+  }
+}
+
+TEST_CASE("cuda routing: sigmoids, corrections and groups give the CPU's choices, equal and broken scores among them") {
+  using enum RouterScores;
+  std::mt19937 random(7);
+  const auto below = [&](size_t count) { return random() % count; };
+  for (int round = 0; round < 200; ++round) {
+    const size_t experts = Sizes{8, 32, 40, 160, 256, 320}[below(6)];
+    RouterSpec spec{.top_k = Sizes{1, 3, 8}[below(3)],
+                    .scores = std::vector{kSoftmax, kSigmoid, kSoftmaxOfChosen}[below(3)]};
+    // The bits of a softmax over all experts differ, and sums of such scores may choose otherwise.
+    const bool softmax = spec.scores == kSoftmax;
+    spec.corrected = !softmax && below(2) == 0;
+    spec.normalized = below(2) == 0;
+    spec.sum_floor = below(2) == 0 ? 0 : 1e-3f;
+    spec.scale = below(2) == 0 ? 1 : 2.5;
+    if (below(4) > 0) spec.groups = {Sizes{2, 4, 8}[below(3)], 0, 0};
+    spec.groups.kept = 1 + below(spec.groups.count);
+    spec.groups.best = 1 + below(std::min<size_t>(softmax ? 1 : 3, experts / spec.groups.count));
+    const bool coarse = below(2) == 0;
+    const auto some = [&](size_t count) {
+      auto numbers = random_floats(count, static_cast<uint32_t>(random()));
+      for (float& number : numbers) number = coarse ? std::round(4 * number) / 4 : 6 * number;
+      return numbers;
+    };
+    const auto correction = spec.corrected ? some(experts) : std::vector<float>{};
+    auto logits = some(6 * experts);
+    const float odd[] = {NAN, kInfinity, -kInfinity, 3e38f, -3e38f};
+    for (size_t row = 3; row < 6; ++row) logits[row * experts + below(experts)] = odd[below(5)];
+    std::fill_n(logits.begin(), experts, logits[0]);
+    check_alike(logits, experts, spec, correction);
   }
 }
 
