@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -28,6 +29,9 @@ struct Calls {
   uint64_t launches, copies, waits;  ///< copies: memsets too; waits: of the host for the device
 };
 Calls calls();
+
+/// From now on, a stream's work behind a wait for another stream begins late by `time`. Replayed graphs have no waits.
+void delay_waits(std::chrono::microseconds time);
 
 /// SIDA_EMULATION_SEED, or 1: the lot by which the threads of a block take turns.
 uint64_t shuffle_seed();

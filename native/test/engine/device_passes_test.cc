@@ -2,6 +2,9 @@
 #include <set>
 
 #include "support/oracle_cases.h"
+#ifdef SIDA_CUDA_EMULATED
+#include "emulation_control.h"
+#endif
 
 namespace {
 
@@ -345,6 +348,43 @@ TEST_CASE("device passes: prefetches and victims are those of the residency tabl
   CHECK(hits > 0);
   CHECK(wasted > 0);
 }
+
+#ifdef SIDA_CUDA_EMULATED
+
+TEST_CASE("device passes: layers wait for the prefetches of the layer before, however late these are") {
+  const PackedFixture f("olmoe-tiny");
+  Engine resident = hosted(f, false, 1), engine = hosted(f, true, 0.5);
+  const std::vector<int32_t> id{0}, token{5};
+  // More shapes than graphs are kept, so that each pass is launched.
+  const std::vector<int32_t> shapes[] = {{0, 1}, {0, 2}, {0, 3}, {0, 1, 2}, {0, 1, 3}};
+  Batch all = pass_of(0, id, shapes[0], token);
+  all.whole_layers = true;
+  step(engine, all);  // brings all experts to the host
+  step(engine, all);
+  engine.release_sequences(id);
+  struct LateWaits {
+    LateWaits() { emulation::delay_waits(std::chrono::milliseconds(20)); }
+    ~LateWaits() { emulation::delay_waits({}); }
+  } const late;
+  std::mt19937 random(9);
+  uint64_t prefetches = 0;
+  for (int32_t i = 0; i < 10; ++i) {
+    CASE(i);
+    const std::vector<int32_t>& offsets = shapes[i % 5];
+    const std::vector<int32_t> ids = first_numbers(offsets.size() - 1);
+    std::vector<int32_t> tokens{4 + i % 7, 30 + i % 5, 9};
+    tokens.resize(static_cast<size_t>(offsets.back()));
+    const Batch batch = pass_of(0, ids, offsets, tokens);
+    const RandomPlan plan(random, engine.plan().experts);
+    const Step found = step(engine, batch, plan.view());
+    check_same({found}, {step(resident, batch)});
+    CHECK(found.stats.alone);
+    prefetches += found.stats.prefetches_begun;
+  }
+  CHECK(prefetches > 0);
+}
+
+#endif  // SIDA_CUDA_EMULATED
 
 TEST_CASE("device passes: prefetches of experts that only the disk has take the host, also where a pass stops") {
   if (cuda_state().devices == 0 || kFollowsThreads) return;

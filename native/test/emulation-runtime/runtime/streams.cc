@@ -1,4 +1,5 @@
 // Streams of work, and events, which are points in it.
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -25,6 +26,8 @@ Streams& streams() {
   return all;
 }
 
+std::atomic<std::chrono::microseconds> wait_delay{};
+
 void delay() {
   static const char* const longest = std::getenv("SIDA_EMULATION_DELAY_US");
   if (longest == nullptr) return;
@@ -34,6 +37,8 @@ void delay() {
 }
 
 }  // namespace
+
+void delay_waits(std::chrono::microseconds time) { wait_delay = time; }
 
 void Marker::reach() {
   release(&order_);
@@ -244,7 +249,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     if (capture_wait(handle, event)) return cudaSuccess;
     if (captured(handle)) return refuse_in_capture();
     return with_stream(handle, [marker = event->last_record()](CUstream_st& stream) {
-      if (marker != nullptr) stream.push([marker] { marker->wait(); });
+      if (marker == nullptr) return;
+      stream.push([marker, late = wait_delay.load()] {
+        marker->wait();
+        std::this_thread::sleep_for(late);
+      });
     });
   });
 }
