@@ -76,10 +76,15 @@ void CudaDevicePasses::run(FunctionRef<void()> layers) {
     logs_[turn].moves = logs_[turn].prefetches = 0;
   }
   upload_table();
-  graphs_.run(shape(), ops_.stream(), [&] {
-    layers();
-    end_prefetches();
-  });
+  try {
+    graphs_.run(shape(), ops_.stream(), [&] {
+      layers();
+      end_prefetches();
+    });
+  } catch (...) {
+    cudaStreamSynchronize(prefetches_.get());  // nothing else waits for copies that it has begun
+    throw;
+  }
 }
 
 void CudaDevicePasses::begin_prefetches(size_t bytes) {
