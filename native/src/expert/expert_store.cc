@@ -65,13 +65,15 @@ void ExpertStore::drain_loads(std::unique_lock<std::mutex>& lock) {
 }
 
 void ExpertStore::start_pass(const ResidencyPlan& plan, bool prefetches) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (!prefetches && host_.experts() == residency_.experts()) drain_loads(lock);
   begin_pass(plan, prefetches);
 }
 
 void ExpertStore::start_pass(PassPlanner& planner, const PassNeeds& needs, bool prefetches) {
   planner.read(needs);
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (!prefetches && host_.experts() == residency_.experts()) drain_loads(lock);
   begin_pass(planner.plan(needs, residency_), prefetches);
 }
 

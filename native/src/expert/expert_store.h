@@ -54,8 +54,9 @@ class ExpertStore {
   /// Begins a pass with a plan. Its prefetches go on until the next plan, also after the pass. Each takes a free slot
   /// or evicts an expendable expert with a larger key than its own; where there is neither, it waits. A planned expert
   /// that is still resident is prefetched after its eviction, and one that the pass has already needed is not
-  /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout. Without `prefetches`
-  /// they wait for prefetch() or lend().
+  /// prefetched. Throws invalid_request where the plan does not fit the layout. Without `prefetches` they wait for
+  /// prefetch() or lend(); where the host's memory has all experts, this then blocks until earlier loads have ended, as
+  /// prefetches of the last pass would refuse lend() in each pass. With them it does not block.
   void start_pass(const ResidencyPlan& plan, bool prefetches = true);
   /// The same with the planner's plan for `needs`.
   void start_pass(PassPlanner& planner, const PassNeeds& needs, bool prefetches = true);

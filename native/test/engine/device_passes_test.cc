@@ -19,8 +19,10 @@ BatchLimits limits_with(bool device_passes, ActivationFormat activations) {
 
 /// An engine whose host tier holds all experts.
 Engine hosted(const PackedFixture& f, bool device_passes, double share,
-              ActivationFormat activations = ActivationFormat::kF32, bool cpu_experts = false) {
+              ActivationFormat activations = ActivationFormat::kF32, bool cpu_experts = false,
+              SimulatedLink link = {}) {
   EngineOptions options = f.options(limits_with(device_passes, activations), share);
+  options.link = link;
   options.cpu_experts.on = cpu_experts;
   const Pack pack = open_pack(f.pack.path());
   options.host_bytes = pack.experts.experts() * device_bytes(pack.experts.slot_bytes);
@@ -385,6 +387,32 @@ TEST_CASE("device passes: layers wait for the prefetches of the layer before, ho
 }
 
 #endif  // SIDA_CUDA_EMULATED
+
+TEST_CASE("device passes: the device waits for prefetches of the host that still run") {
+  if (cuda_state().devices == 0 || kFollowsThreads) return;
+  const PackedFixture f("olmoe-tiny");
+  Engine resident = hosted(f, false, 1);
+  Engine engine = hosted(f, true, 0.5, ActivationFormat::kF32, false, {.bandwidth = 1e9, .latency = 0.01});
+  const std::vector<int32_t> id{0}, offsets{0, 1}, token{5};
+  Batch batch = pass_of(0, id, offsets, token);
+  batch.whole_layers = true;
+  step(engine, batch);  // brings all experts to the host
+  step(engine, batch);
+  engine.release_sequences(id);
+  batch.whole_layers = false;
+  std::mt19937 random(11);
+  uint64_t prefetches = 0;
+  for (int i = 0; i < 8; ++i) {
+    CASE(i);
+    batch.route_ahead = i % 2 == 0 ? 1 : 0;
+    const RandomPlan plan(random, engine.plan().experts);
+    const Step found = step(engine, batch, plan.view());
+    check_same({found}, {step(resident, batch)});
+    CHECK(found.stats.alone == (i % 2 == 1));
+    prefetches += found.stats.alone ? 0 : found.stats.prefetches_begun;
+  }
+  CHECK(prefetches > 0);
+}
 
 TEST_CASE("device passes: prefetches of experts that only the disk has take the host, also where a pass stops") {
   if (cuda_state().devices == 0 || kFollowsThreads) return;
