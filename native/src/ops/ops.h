@@ -151,8 +151,8 @@ class Ops {
   /// Multiplies the factors of each token's choices by the first of the softmax of two output gates. Blocks as choose()
   /// does.
   virtual void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) = 0;
-  /// Multiplies the factor of each choice that choose() did not make by that of its expert, `factors` (experts) in the
-  /// device's memory.
+  /// Multiplies the factors of predicted choices by the experts' own, `factors` (experts) in the device's memory. The
+  /// choices of choose() contain them.
   virtual void weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) = 0;
   /// Passes the sorted choices of a layer to the device, before experts().
   virtual void take_choices(const Dispatch& dispatch, size_t tokens) = 0;
