@@ -92,6 +92,7 @@ class Engine {
   bool run_model(const Batch& batch, std::span<const SequenceSpan> spans, RoutingTrace trace, bool may_run_alone);
   /// Whether the device can run the pass without the host, if the store lends its table.
   bool may_run_alone(const Batch& batch, const RoutingTrace& trace) const;
+  /// Fills the device's table. False where the store refuses.
   bool lend(const Batch& batch);
 
   Pack pack_;

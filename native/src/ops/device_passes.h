@@ -15,7 +15,7 @@ namespace sida {
 /// Most choices (rows · top-k) of a layer in such a pass.
 inline constexpr size_t kMostDeviceChoices = 128;
 
-/// Most prefetches that are lent to such a pass, and that a layer begins: as many as the host has in flight.
+/// Most planned prefetches that such a pass gets, and most that a layer begins: as many as the host has in flight.
 inline constexpr size_t kMostLentPrefetches = 256, kMostLayerPrefetches = 2;
 
 /// Stands for no slot and no expert.
@@ -42,7 +42,7 @@ struct SlotTable {
   std::span<TableSlot> slots;      ///< (experts): of these the first `slot_count`
   size_t slot_count = 0;
   /// (kMostLentPrefetches): of these the first `prefetch_count`, most urgent first, under ResidencyPlan's rule for
-  /// loads. The host's memory has those that are absent.
+  /// loads. Each is resident or in the host's memory.
   std::span<ExpertId> prefetches;
   size_t prefetch_count = 0;
   double expendable = 0;

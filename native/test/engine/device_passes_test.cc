@@ -161,12 +161,14 @@ TEST_CASE("device passes: answers have the bits of passes with the host, at any 
 
 TEST_CASE("device passes: families with shared experts, sigmoid routers, latent rows, windows, and recurrent states") {
   if (cuda_state().devices == 0 || kFollowsThreads) return;
-  for (const char* name : {"qwen2-moe-tiny", "mixtral-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny",
-                           "glm4-moe-tiny", "gpt-oss-tiny", "qwen3-next-tiny", "gemma4-tiny"}) {
-    CASE(name);
-    const PackedFixture f(name);
+  const std::vector<const char*> names{"qwen2-moe-tiny", "mixtral-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny",
+                                       "glm4-moe-tiny",  "gpt-oss-tiny", "qwen3-next-tiny",       "gemma4-tiny"};
+  for (const auto& [name, int8] : grid(names, kBoth)) {
+    CASE(name, int8);
+    const PackedFixture f = int8 ? PackedFixture(name, kInt8Format, kInt8Format) : PackedFixture(name);
+    const ActivationFormat activations = int8 ? ActivationFormat::kInt8 : ActivationFormat::kF32;
     const Mix mix = mix_of(f, 4);
-    Engine resident = hosted(f, false, 1), engine = hosted(f, true, 0.6);
+    Engine resident = hosted(f, false, 1, activations), engine = hosted(f, true, 0.6, activations);
     mix.run(engine);
     const std::vector<Step> alone = mix.run(engine);
     check_same(alone, mix.run(resident));

@@ -63,7 +63,7 @@ struct DeviceChoices {
   uint32_t* positions;    ///< (tokens, k), by expert
   float* alphas;          ///< (tokens, k): of `positions`
   ExpertMove* moves;      ///< (kMostMoves): what the layer needs; from kMostDeviceChoices on prefetches
-  uint32_t* move_count;   ///< (2): of both
+  uint32_t* move_count;   ///< (2): of these and of prefetches
   ProductRows* products;  ///< (3, kMostDeviceChoices): of gates, of up and of down projections
 };
 
@@ -102,7 +102,7 @@ void find_experts(const FindTask& task, cudaStream_t stream);
 
 /// Copies the blocks (`bytes` each, a multiple of 16) of the listed moves, without prefetches.
 void move_experts(const DeviceChoices& choices, size_t bytes, cudaStream_t stream);
-/// The same of prefetches, with few blocks of threads, as products run at the same time.
+/// Copies the blocks of the listed prefetches, with few blocks of threads, as products run at the same time.
 void move_prefetches(const DeviceChoices& choices, size_t bytes, cudaStream_t stream);
 
 }  // namespace sida::cuda

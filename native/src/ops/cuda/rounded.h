@@ -49,7 +49,7 @@ struct RoundedProduct {
 /// Starts all `products` (at most kMaxProducts, of one k, n and format). A row's bits depend only on its x and on W.
 void gemm_rounded(const RoundedRows& x, std::span<const RoundedProduct> products, size_t y_stride, Epilogue epilogue,
                   cudaStream_t stream);
-/// The same for listed products, with the same bits. Their x are rows of `floats`, of which `x` has the codes.
+/// The same for listed products, with the same bits. Their x are rows of `floats`, whose codes are in `x`.
 void gemm_rounded(const RoundedRows& x, const float* floats, const ListedProducts& products, Epilogue epilogue,
                   cudaStream_t stream);
 
