@@ -27,7 +27,8 @@ inline constexpr uint64_t kContextStep = uint64_t{32} << 20;
 /// CUDA graphs of passes that a process keeps, and what the driver takes for each of a graph's launches: 4 KiB of
 /// parameters at most, and as much for itself, which is an estimate.
 inline constexpr uint64_t kMostGraphs = 4, kGraphLaunchBytes = 8192;
-/// Launches of a layer in a graph, about: 10 with experts, more with shared ones, norms behind and latent attention.
+/// Launches of a layer in a graph that count. A layer with experts has 10, and up to 40 with latent attention, branches
+/// or 8-bit activations; most of these have few parameters.
 inline constexpr uint64_t kLayerLaunches = 20;
 
 /// What the driver takes of a GPU besides the allocations of a process whose experts, `host_bytes` in all, may lie in
