@@ -27,9 +27,9 @@ inline constexpr uint64_t kContextStep = uint64_t{32} << 20;
 /// CUDA graphs of passes that a process keeps, and what the driver takes for each of a graph's launches: 4 KiB of
 /// parameters at most, and as much for itself, which is an estimate.
 inline constexpr uint64_t kMostGraphs = 4, kGraphLaunchBytes = 8192;
-/// Launches of a layer in a graph that count. A layer with experts has 10, and up to 40 with latent attention, branches
-/// or 8-bit activations; most of these have few parameters.
-inline constexpr uint64_t kLayerLaunches = 20;
+/// Launches of a layer in a graph, at most about: a layer with experts has 10, one of Gemma 4 with 8-bit
+/// activations 41.
+inline constexpr uint64_t kLayerLaunches = 42;
 
 /// What the driver takes of a GPU besides the allocations of a process whose experts, `host_bytes` in all, may lie in
 /// page-locked memory: its context; the GPU's page table, 8 bytes for each 4 KiB of that memory; and eight pages, for

@@ -17,7 +17,7 @@ TEST_CASE("device memory: an allocation takes whole pages, of 2 MiB on a GPU") {
   static_assert(gpu_bytes(540672) > device_bytes(540672));
   static_assert(gpu_bytes(200 << 10) * 10 >= kPage && gpu_bytes(200 << 10) * 10 < kPage + 10);
   static_assert(gpu_driver_bytes(530 * kMiB, 0, 0) == (544 + 2 + 16) * kMiB);
-  static_assert(gpu_driver_bytes(513 * kMiB, uint64_t{10} << 30, 48) == (544 + 22 + 16 + 30) * kMiB);
+  static_assert(gpu_driver_bytes(513 * kMiB, uint64_t{10} << 30, 48) == (544 + 22 + 16 + 64) * kMiB);
   static_assert(gpu_bytes(kMiB + 1) == 2 * kMiB && gpu_bytes(2 * kMiB) == 2 * kMiB &&
                 gpu_bytes(2 * kMiB + 1) == 4 * kMiB);
   for (const DeviceKind kind : devices()) {
