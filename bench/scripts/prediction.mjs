@@ -112,9 +112,9 @@ async function start(flags, setting, first) {
     return [ms, ...(await counts()).map((after, i) => (after - before[i]) / bodies.length)];
   };
   try {
-    const [warmUp, least] = [performance.now(), Math.max(4, 2 * clients)];
+    const [started, least] = [performance.now(), Math.max(4, 2 * clients)];
     const latencies = [];
-    while (performance.now() - warmUp < WARM_UP_MS || latencies.length * least < WARM_UP_PASSES * clients) {
+    while (performance.now() - started < WARM_UP_MS || latencies.length * least < WARM_UP_PASSES * clients) {
       latencies.push(await ask(next(least)));
     }
     const begin = performance.now();

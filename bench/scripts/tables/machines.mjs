@@ -112,7 +112,8 @@ function prediction() {
   const about =
     'Time with prediction over time without, less 1: mean and 95 % interval. In one process, prediction is switched on ' +
     'and off between blocks of the same requests, and the control is off again. Between processes, the control is ' +
-    'a second server with `--predictor none`. A simulated link copies on a core of its own where one of two threads is left out. Tables that are true in a share of what they name err at random.';
+    'a second server with `--predictor none`. A simulated link copies on a core of its own where one of two threads ' +
+    'is left out. Tables that are true in a share of what they name err at random.';
   return [
     plain(`${head} | ms a request: on / off | KiB a request: on / off`, rows),
     about,

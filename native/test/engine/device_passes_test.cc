@@ -296,7 +296,8 @@ class Expected {
   ResidencyTable table_;
 };
 
-TEST_CASE("device passes: prefetches and victims are those of the residency table, and answers keep their bits") {
+TEST_CASE(
+    "device passes: the device prefetches and evicts what the residency table would, and answers keep their bits") {
   if (cuda_state().devices == 0) return;
   const PoisonedSlots poisoned;
   const PackedFixture f("olmoe-tiny");
@@ -457,7 +458,7 @@ TEST_CASE("device passes: prefetches of experts that only the disk has take the 
   CHECK(alone > 0);
 }
 
-TEST_CASE("device passes: other routings and whole layers take the host, and what is found is told") {
+TEST_CASE("device passes: the host runs other routings and whole layers; a pass reports which experts it found") {
   if (cuda_state().devices == 0 || kFollowsThreads) return;
   const PackedFixture f("olmoe-tiny");
   Engine engine = hosted(f, true, 0.6);

@@ -111,7 +111,7 @@ struct OnDevice {
 };
 
 TEST_CASE(
-    "cuda find experts: order, slots, victims, copies and prefetches of random layers are those of a plain search") {
+    "cuda find experts: a plain search gives the same order, slots, victims, copies and prefetches of random layers") {
   std::mt19937 random(5);
   const auto below = [&](size_t count) { return static_cast<uint32_t>(random() % count); };
   const CudaHostArray<std::byte> blocks = make_cuda_host_array<std::byte>(kAll * kBlockBytes);
