@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { AxeBuilder } from '@axe-core/playwright';
-import type { Browser, CDPSession, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { REPO } from './sida-process.js';
 
@@ -13,7 +13,6 @@ export class PageDriver {
   readonly requested: string[] = [];
   /** Exceptions, and what the content security policy has stopped. */
   readonly broken: string[] = [];
-  #network: CDPSession | undefined;
 
   private constructor(page: Page) {
     this.page = page;
@@ -26,7 +25,7 @@ export class PageDriver {
 
   static async open(browser: Browser, url: string, size?: { width: number; height: number }) {
     const page = await (await browser.newContext(size && { viewport: size })).newPage();
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(30_000);
     const driver = new PageDriver(page);
     await driver.page.goto(url);
     return driver;
@@ -45,12 +44,23 @@ export class PageDriver {
     await this.page.click('#access button[type=submit]');
   }
 
-  /** So that an answer comes over a time. Undefined: as fast as it can. */
-  async slow(bytesPerSecond: number | undefined): Promise<void> {
-    this.#network ??= await this.page.context().newCDPSession(this.page);
-    const downloadThroughput = bytesPerSecond ?? -1;
-    const conditions = { offline: false, latency: 0, downloadThroughput, uploadThroughput: -1 };
-    await this.#network.send('Network.emulateNetworkConditions', conditions);
+  /** Answers arrive in many small pieces from now on, however fast the server is; or again as they come. */
+  async pace(paced: boolean): Promise<void> {
+    await this.page.evaluate(`{
+      window.fetchUnpaced ??= window.fetch;
+      const pieces = () => new TransformStream({
+        async transform(bytes, controller) {
+          for (let at = 0; at < bytes.length; at += 100) {
+            await new Promise((resolve) => setTimeout(resolve, 2));
+            controller.enqueue(bytes.subarray(at, at + 100));
+          }
+        },
+      });
+      window.fetch = !${paced} ? window.fetchUnpaced : async (...request) => {
+        const response = await window.fetchUnpaced(...request);
+        return new Response(response.body?.pipeThrough(pieces()), response);
+      };
+    }`);
   }
 
   /** The accessibility rules that the page violates, in light and in dark, and where. */

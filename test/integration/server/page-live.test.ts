@@ -6,6 +6,7 @@ import { ExpertPeerProcess } from '../../support/expert-peer-process.js';
 import { CHROMIUM } from '../../support/install-tools.js';
 import { PageDriver } from '../../support/page-driver.js';
 import { ServerProcess } from '../../support/server-process.js';
+import { TIMED } from '../../support/timed.js';
 
 const hasChromium = existsSync(CHROMIUM);
 if (!hasChromium) console.warn(`SKIPPED: the page and its slider, chromium is not at ${CHROMIUM}`);
@@ -45,7 +46,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     await driver.shows('experts-count', /in memory$/);
     await driver.shows('description', /^A toy that knows .*nonsense/);
     // An answer that comes within a moment has no speed.
-    await driver.slow(40_000);
+    await driver.pace(true);
     await page.click(`text=${QUESTION}`);
     await answered();
     const about = await page.innerText('#chat-log .about');
@@ -167,7 +168,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
       expect(await page.locator('#comparison .markdown').allInnerTexts()).toEqual([said, said]);
       await driver.picture(key === 'Home' ? 'slider-smallest' : 'slider-largest');
     }
-    await driver.slow(undefined);
+    await driver.pace(false);
     await driver.shows('experts-count', /^\d+ of 192 in memory$/);
     await page.click('#give-back');
     await expect
@@ -198,7 +199,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     expect(await enabled()).toBe(true);
   });
 
-  it('paints within a second', async () => {
+  it('paints within a second', TIMED, async () => {
     const paints: number[] = [];
     idle = await PageDriver.open(browser, server.url);
     // Other tests run at the same time, so that one of several loads counts.

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { describeMarkdown, describeText } from '../../../src/checkpoint/model-card.js';
+import { TIMED } from '../../support/timed.js';
 
 it.each([
   [
@@ -36,7 +37,7 @@ it.each(['', '# tiny', `${'word '.repeat(80)}.`])('makes nothing of %j', (card) 
   expect(describeMarkdown(card)).toBeUndefined();
 });
 
-it('takes time in proportion to the card', () => {
+it('takes time in proportion to the card', TIMED, () => {
   for (const piece of ['[', '<', '*', '`a', '![', '\n\n', '<!--', '_a ']) {
     const begin = performance.now();
     describeMarkdown(piece.repeat(64 * 1024));

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { LIMITS } from '../../../src/server/limits.js';
+import { TIMED } from '../../support/timed.js';
 import { TestServer } from './test-server.js';
 
 const DATA = join(import.meta.dirname, '../../data/tls');
@@ -80,7 +81,7 @@ it('closes a connection that pipelines', async () => {
   expect(text).not.toContain('200 OK');
 });
 
-it('ends at once, also beside clients that never begin their handshake', async () => {
+it('ends at once, also beside clients that never begin their handshake', TIMED, async () => {
   server = await TestServer.start(files);
   const silent = await silentClients(8);
   const begin = performance.now();

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { shapeFault } from '../../../src/text/json-shape.js';
+import { TIMED } from '../../support/timed.js';
 
 const BOUNDS = { depth: 32, fields: 4096 };
 const faultOf = (text: string) => shapeFault(Buffer.from(text), BOUNDS);
@@ -90,7 +91,7 @@ it('bounds depth and fields', () => {
   });
 });
 
-it('takes time in proportion to the text', () => {
+it('takes time in proportion to the text', TIMED, () => {
   const time = (keys: number) => {
     const text = Buffer.from(`{${Array.from({ length: keys }, (_, i) => `"\\u006b${i}":0`).join()}}`);
     const times = Array.from({ length: 5 }, () => {
