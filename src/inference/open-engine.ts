@@ -10,11 +10,14 @@ export type Sized = Pick<
   EngineConfig,
   'maxBatchTokens' | 'kv' | 'kvWindows' | 'kvStates' | 'threads' | 'device' | 'routing'
 > &
-  Partial<Pick<EngineConfig, 'routingK' | 'cudaGraphs'>> & { kvTokens: number; activations: Activations };
+  Partial<Pick<EngineConfig, 'routingK' | 'cudaGraphs' | 'predictorDevice'>> & {
+    kvTokens: number;
+    activations: Activations;
+  };
 
 export function batchLimits(config: Sized): BatchLimits {
   const { maxBatchTokens, kvTokens, kv, kvWindows, kvStates, threads, ...rest } = config;
-  const { activations, device, routing, routingK, cudaGraphs } = rest;
+  const { activations, device, routing, routingK, cudaGraphs, predictorDevice } = rest;
   return {
     maxBatchTokens,
     kvTokens,
@@ -27,6 +30,7 @@ export function batchLimits(config: Sized): BatchLimits {
     ...(routingK !== undefined && { maxRoutingK: routingK }),
     routers: routing === 'exact',
     devicePasses: cudaGraphs !== 'off',
+    devicePredictor: predictorDevice === 'cuda',
   };
 }
 

@@ -41,7 +41,7 @@ export class PassPlanner implements Planner {
   readonly #forecasts = { steps: 0, prompts: 0 };
   /** Whether the running pass uses its forecast. */
   #uses = false;
-  #slots = 0;
+  #slots = -1;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
@@ -51,8 +51,10 @@ export class PassPlanner implements Planner {
 
   slotsChanged(): void {
     const { engine, resident } = this.#options;
-    this.#slots = engine.usage().slots;
-    resident.raised = this.#slots >= engine.plan.experts;
+    const { slots } = engine.usage();
+    if (slots === this.#slots) return;
+    this.#slots = slots;
+    resident.raised = slots >= engine.plan.experts;
     this.#savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
   }
 
@@ -62,10 +64,10 @@ export class PassPlanner implements Planner {
   }
 
   /** Learns from a finished pass how busy the link was, and what the forecast saved. */
-  judge({ stats, layers }: Pick<RunResult, 'stats' | 'layers'>, kind: PassKind): void {
+  judge({ stats, layers }: Pick<RunResult, 'stats' | 'layers'>, kind: PassKind, tokens: number): void {
     if (this.#options.resident.raised) return;
     this.#link.judge(stats, layers.length);
-    const saved = this.#savings[kind].judge(stats, this.#uses);
+    const saved = this.#savings[kind].judge(stats, tokens, this.#uses);
     if (saved !== undefined) this.#saved[kind] = (this.#saved[kind] ?? 0) + saved;
   }
 
@@ -105,26 +107,37 @@ function isControl(count: number): boolean {
 /** What is left of the measured passes without a forecast after one more: about the last 50 count. */
 const KEPT = 0.98;
 
-type PassWaits = Pick<RunStats, 'stallNs' | 'peerWaitNs' | 'needed'>;
+type PassTimes = Pick<RunStats, 'passNs' | 'stallNs' | 'peerWaitNs' | 'needed'>;
 
 class ForecastSaving {
+  // Of passes without a forecast.
   #stallNs = 0;
   #needed = 0;
+  #computeNs = 0;
+  #tokens = 0;
   /** Passes without a forecast in a row. */
   #without = 0;
 
   /**
-   * Returns the seconds that the forecast saved: as many needed experts take longer waits in passes without one.
-   * Undefined for a pass without a forecast, and before such passes were measured.
+   * Returns the seconds that the forecast saved: without one, as many needed experts take longer waits, and as many
+   * tokens other times to compute, because loads take cores. Undefined for a pass without a forecast, and before such
+   * passes were measured.
    */
-  judge({ stallNs: waitedNs, peerWaitNs, needed }: PassWaits, forecast: boolean): number | undefined {
-    const stallNs = waitedNs - peerWaitNs;
+  judge(
+    { passNs, stallNs: waitedNs, peerWaitNs, needed }: PassTimes,
+    tokens: number,
+    forecast: boolean,
+  ): number | undefined {
+    const [stallNs, computeNs] = [waitedNs - peerWaitNs, passNs - waitedNs];
     this.#without = forecast ? 0 : this.#without + 1;
     if (this.#without > SETTLED) {
       this.#stallNs = this.#stallNs * KEPT + stallNs;
       this.#needed = this.#needed * KEPT + needed;
+      this.#computeNs = this.#computeNs * KEPT + computeNs;
+      this.#tokens = this.#tokens * KEPT + tokens;
     }
     if (!forecast || this.#needed === 0) return undefined;
-    return ((this.#stallNs / this.#needed) * needed - stallNs) / 1e9;
+    const [wait, compute] = [this.#stallNs / this.#needed, this.#computeNs / this.#tokens];
+    return (wait * needed + compute * tokens - stallNs - computeNs) / 1e9;
   }
 }

@@ -21,9 +21,9 @@ export interface Planner {
   takeSaved(kind: PassKind): number | undefined;
   /** Returns null if every expert has a slot, since nothing is ever evicted then. */
   needs(known: Pick<PassForecast, 'own' | 'behind' | 'routingK'>, kind: PassKind): PassNeeds | null;
-  /** Learns from a finished pass. */
-  judge(result: Pick<RunResult, 'stats' | 'layers'>, kind: PassKind): void;
-  /** Call it after a change of budget. */
+  /** Learns from a finished pass of so many tokens. */
+  judge(result: Pick<RunResult, 'stats' | 'layers'>, kind: PassKind, tokens: number): void;
+  /** Call it where the budget may have changed. */
   slotsChanged(): void;
 }
 
@@ -92,7 +92,7 @@ export class NativePasses implements PassRunner {
         { ...routed(batch, forecast), routeAhead: planner.needsForecast ? routeAhead : 0 },
         needs,
       );
-      planner.judge(result, kind);
+      planner.judge(result, kind, batch.tokens.length);
       addPass(counters, result.stats, batch.tokens.length);
       meter.add({ stack, tokens: batch.tokens.length, sequences: sequences.length }, result.stats);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));

@@ -56,7 +56,7 @@ const pass = (...own: TableNeeds[]) => ({ ...NOTHING, own });
 /** A finished pass of one layer. */
 const ran = (stats: Partial<RunStats> = {}) => ({
   stats: {
-    ...{ bytesMoved: 0, diskBytes: 0, passNs: 1e6, stallNs: 0, peerWaitNs: 0 },
+    ...{ bytesMoved: 0, diskBytes: 0, passNs: 1e6 + (stats.stallNs ?? 0), stallNs: 0, peerWaitNs: 0 },
     ...{ needed: 0, prefetchesBegun: 0, onDemand: 0 },
     ...stats,
   } as RunStats,
@@ -112,10 +112,10 @@ describe('pass planner', () => {
   });
 
   it('tells what forecasts save, by runs of passes without theirs', () => {
-    const { planner } = setup();
+    const { engine, planner } = setup();
     const run = (stallNs: number, ...own: TableNeeds[]) => {
       const { control } = planner.needs(pass(...own), 'prompts')!;
-      planner.judge(ran({ needed: 2, stallNs }), 'prompts');
+      planner.judge(ran({ needed: 2, stallNs }), 'prompts', 5);
       return control;
     };
     const runs = (count: number, stallNs: number) =>
@@ -137,9 +137,26 @@ describe('pass planner', () => {
     run(2e6);
     expect(planner.takeSaved('prompts')).toBeUndefined();
     expect(planner.takeSaved('steps')).toBeUndefined();
+    // A request that changes nothing, such as one for the usage, forgets nothing.
+    planner.slotsChanged();
+    runs(1, 2e6);
+    expect(planner.takeSaved('prompts')).toBeCloseTo(0.006, 3);
     // A budget of another size has other waits.
+    engine.slots = 3;
     planner.slotsChanged();
     runs(1, 2e6);
     expect(planner.takeSaved('prompts')).toBeUndefined();
+  });
+
+  it('counts what loads take from computing, by the tokens of the passes', () => {
+    const { planner } = setup();
+    const run = (computeNs: number, tokens: number) => {
+      planner.needs(pass(needs(1)), 'prompts');
+      planner.judge(ran({ needed: 2, passNs: computeNs + 1e6, stallNs: 1e6 }), 'prompts', tokens);
+    };
+    for (let count = 0; count < 95; count += 1) run(3e6, 30);
+    expect(planner.takeSaved('prompts')).toBeUndefined();
+    run(5e6, 10);
+    expect(planner.takeSaved('prompts')).toBeCloseTo(-0.004, 6);
   });
 });
