@@ -51,6 +51,7 @@ export const PLAN_OPTIONS = [
   'activations',
   'device',
   'cudaGraphs',
+  'predictorDevice',
 ] as const;
 
 export interface Planned {

@@ -37,6 +37,11 @@ export function engineConfig(options: EngineOptions): EngineConfig {
       `The "--predictor" option names ${JSON.stringify(predictor)}, which does not exist: name a directory of \`sida train\`, auto or none`,
     );
   }
+  if (options.predictorDevice === 'cuda' && options.device !== 'cuda') {
+    throw new UsageError(
+      `The "--predictor-device" option is cuda, which needs --device cuda: the device is ${options.device} here`,
+    );
+  }
   checkPeers(options);
   const own = Object.fromEntries(ENGINE_OPTION_NAMES.map((name) => [name, options[name]])) as EngineOptions;
   const { group: _, ...rest } = own;

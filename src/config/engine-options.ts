@@ -154,6 +154,16 @@ export const ENGINE_OPTIONS = {
     more: `One of ${HASH_FUNCTIONS.join(', ')}. auto is the predictor's own default`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
+  predictorDevice: option({
+    flag: 'predictor-device',
+    value: '<device>',
+    group: 'speed',
+    expert: true,
+    default: 'cpu',
+    help: 'what runs the `lstm` network: cpu, cuda',
+    more: 'cuda needs --device cuda and 32 MiB of its memory for each stack',
+    parse: oneOf(DEVICES),
+  }),
   routing: option({
     flag: 'routing',
     value: '<mode>',

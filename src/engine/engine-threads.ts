@@ -8,6 +8,9 @@ import { SharedFlag } from '../protocol/shared-flag.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink, type OpenedEngine } from './inference-link.js';
 
+/** Threads of the predictor. */
+const MOST_THREADS = 4;
+
 interface EngineThreadsOptions {
   config: SizedConfig;
   /** Packed model directory. */
@@ -51,7 +54,13 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
   const { shape: model } = opened;
   const hashBuilder =
     predictor &&
-    new HashBuilderLink({ pack, weights, predictor, resident, arrivals, model, stats: builderStats.buffer });
+    new HashBuilderLink({
+      ...{ pack, weights, predictor, resident, arrivals, model },
+      device: config.predictorDevice,
+      // With a GPU the CPU has cores to spare.
+      threads: config.device === 'cpu' ? 1 : Math.min(config.threads, MOST_THREADS),
+      stats: builderStats.buffer,
+    });
   hashBuilder?.worker.on('error', (error) => onError(error as Error, 'hash-building'));
   const batches = new QueueProducer<QueuedBatch>(queue.producer);
   const handOn = (batch: PromptBatch) => {

@@ -4,6 +4,7 @@
  */
 import type {
   BatchLimits,
+  DeviceName,
   Engine,
   EngineOptions,
   EVICTION_POLICIES,
@@ -156,13 +157,14 @@ export interface NativeAddon {
   ) => TokenEmbedding;
   /**
    * Opens a directory that a trainer saved. Throws checkpoint_invalid when it is damaged, not finite, or of another
-   * model. With one thread, the predictor runs on the calling thread. Both kinds of sharpness are (layers), above 0,
-   * and 1 by default.
+   * model. With one thread, the predictor runs on the calling thread. On cuda, whose networks have LSTMs and take at
+   * most 32 MiB, `predict` uses the GPU. Both kinds of sharpness are (layers), above 0, and 1 by default.
    */
   Predictor: new (options: {
     directory: string;
     embedding: TokenEmbedding;
     threads: number;
+    device?: DeviceName;
     alphaSharpness?: Float32Array;
     chanceSharpness?: Float32Array;
     /** Experts that a router chooses for a token. The softmax is multiplied by this to get a chance; default 1. */

@@ -31,6 +31,8 @@ export interface BatchLimits {
   kvStates?: number;
   /** Whether a GPU may run passes without the host; default true. */
   devicePasses?: boolean;
+  /** Whether a GPU also runs the predictor's networks, for which it sets memory aside; default false. */
+  devicePredictor?: boolean;
 }
 
 export const ACTIVATIONS = ['f32', 'bf16', 'int8'] as const;

@@ -24,7 +24,7 @@ async function open(): Promise<TableBuilder | null> {
   const addon = loadAddon();
   recordThread(addon.profile, 'hash building');
   const { directory, kind } = data.predictor;
-  const { model, weights, pack } = data;
+  const { model, weights, pack, device, threads } = data;
   try {
     const embedding = () => new addon.TokenEmbedding({ pack });
     const opened = await openPredictor(directory, {
@@ -32,6 +32,8 @@ async function open(): Promise<TableBuilder | null> {
       weights,
       addon,
       embedding,
+      device,
+      threads,
       ...(kind && { kind }),
     });
     emit({ type: 'opened', predictor: { name: opened.function.name, warnings: opened.warnings } });

@@ -4,7 +4,13 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { SidaError } from '../errors.js';
 import { holdsDirectory } from '../files/model-file.js';
-import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
+import type {
+  DeviceName,
+  ModelShape,
+  NativeAddon,
+  Predictor,
+  TokenEmbedding,
+} from '../native/addon-types.js';
 import type { HashFunctionName, NetworkName } from '../protocol/predictor-messages.js';
 import { NetworkFunction } from './functions/network.js';
 import { TokenTable } from './functions/token-table.js';
@@ -36,6 +42,8 @@ export interface PredictorDirectoryOptions {
   stacks?: readonly number[];
   /** Threads of the networks. Default: 1, which runs them on the calling thread. */
   threads?: number;
+  /** What runs the networks. Default: the CPU. */
+  device?: DeviceName;
 }
 
 export interface OpenedPredictor {
@@ -123,8 +131,9 @@ function openNetworks(
   kind: NetworkName,
   { sharpness }: NetworkEntry,
   shape: RoutingShape,
-  { addon, embedding, threads = 1, model, stacks = [...shape.stacks.keys()] }: PredictorDirectoryOptions,
+  options: PredictorDirectoryOptions,
 ): NetworkFunction {
+  const { addon, embedding, threads = 1, device = 'cpu', model, stacks = [...shape.stacks.keys()] } = options;
   const networks: (Predictor | null)[] = shape.stacks.map(() => null);
   const opened = new NetworkFunction(kind, shape, networks);
   const own = holdsDirectory(directory, kind) ? join(directory, kind) : null;
@@ -143,6 +152,7 @@ function openNetworks(
         directory: path,
         embedding: shared,
         threads,
+        device,
         choices: shape.topK,
         layerExperts: Uint16Array.from(expertsOfStack(shape, stack)),
         ...(fitted && {

@@ -1,5 +1,5 @@
 /** The choice of a predictor, and the messages of the hash-building thread. */
-import type { ModelShape, PredictorInput } from '../native/addon-types.js';
+import type { DeviceName, ModelShape, PredictorInput } from '../native/addon-types.js';
 import type { BatchTables } from './hash-table.js';
 
 /** The kinds of predictor network: LSTM layers, or residual attention blocks. */
@@ -38,6 +38,9 @@ export interface HashBuilderThreadData {
   weights: string;
   /** Packed model directory. Its token embedding is the input of the predictor. */
   pack: string;
+  /** What runs the networks, and the threads of a CPU. */
+  device: DeviceName;
+  threads: number;
   /** Buffer of BuilderStats. */
   stats: SharedArrayBuffer;
 }

@@ -45,6 +45,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     queuedBatches: 4,
     routeAhead: 1,
     cudaGraphs: 'auto',
+    predictorDevice: 'cpu',
     maxBatchTokens: 512,
     context: 'auto',
     kvTokens: 768,

@@ -6,7 +6,7 @@ const WORDS = 'switch-words';
 /** The sizes of the SiDA paper. */
 const SIZES = [128, 8, 64, 256].map((experts) => `switch-base-${experts}-bf16`);
 const RIVALS: readonly SystemName[] = ['none', 'lru', 'default', 'paper', 'layer-streaming'];
-const OURS: readonly SystemName[] = ['resident', ...RIVALS, 'predicted', 'lstm', 'replay'];
+const OURS: readonly SystemName[] = ['resident', ...RIVALS, 'predicted', 'lstm', 'lstm-on-gpu', 'replay'];
 const BUDGETS = [0.5, 0.2, 0.1];
 
 function block(models: readonly string[], rest: Partial<ScenarioBlock> = {}): ScenarioBlock {

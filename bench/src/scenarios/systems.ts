@@ -11,6 +11,7 @@ export type SystemName =
   | 'default'
   | 'token'
   | 'lstm'
+  | 'lstm-on-gpu'
   | 'attention'
   | 'predicted'
   | 'paper'
@@ -48,7 +49,7 @@ export const SYSTEMS: readonly BenchSystem[] = [
   system('layer-streaming', { driver: 'engine' }),
   ...(['lru', 'none', 'fifo', 'lfu'] as const).map((name) => system(name)),
   system('expert-buffering', { driver: 'engine' }),
-  ...(['default', 'token', 'lstm', 'attention'] as const).map((name) => system(name, predicting)),
+  ...(['default', 'token', 'lstm', 'lstm-on-gpu', 'attention'] as const).map((name) => system(name, predicting)),
   ...(['predicted', 'paper'] as const).map((name) => system(name, { ...predicting, exact: false })),
   system('replay', { needs: ['trace'] }),
   system('shuffled', predicting),
@@ -84,6 +85,8 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'lstm':
     case 'attention':
       return { policy, predictor, hashFunction: name, routeAhead: '0' };
+    case 'lstm-on-gpu':
+      return { ...systemFlags('lstm', { predictor, trace }), predictorDevice: 'cuda' };
     case 'predicted':
       return { policy, predictor, routing: 'predicted' };
     case 'paper':

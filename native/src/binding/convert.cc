@@ -154,6 +154,8 @@ KvFormat kv_from_js(const Napi::Value& value) {
   throw Error("invalid_request", "expected \"kv\" to be f32, bf16 or q8_0");
 }
 
+}  // namespace
+
 DeviceKind device_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return DeviceKind::kCpu;
   const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
@@ -162,13 +164,12 @@ DeviceKind device_from_js(const Napi::Value& value) {
   throw Error("invalid_request", "expected \"device\" to be cpu or cuda");
 }
 
-}  // namespace
-
 BatchLimits limits_from_js(const Napi::Object& object) {
   constexpr size_t kTokens = 1 << 24, kStates = 1 << 16;
-  const auto flag = [&](const char* name) {
+  const auto flag = [&](const char* name, bool otherwise) {
     const Napi::Value value = object.Get(name);
-    if (value.IsUndefined() || value.IsBoolean()) return value.IsUndefined() || value.ToBoolean().Value();
+    if (value.IsUndefined()) return otherwise;
+    if (value.IsBoolean()) return value.ToBoolean().Value();
     throw Error("invalid_request", std::string("expected \"") + name + "\" to be true or false");
   };
   const bool has_k = !object.Get("maxRoutingK").IsUndefined(), has_windows = !object.Get("kvWindows").IsUndefined();
@@ -177,13 +178,14 @@ BatchLimits limits_from_js(const Napi::Object& object) {
           positive_from_js(object, "kvTokens", kTokens),
           positive_from_js(object, "threads", 1024),
           has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
-          flag("routers"),
+          flag("routers", true),
           activations_from_js(object.Get("activations")),
           device_from_js(object.Get("device")),
           kv_from_js(object.Get("kv")),
           has_windows ? positive_from_js(object, "kvWindows", kTokens) : 1,
           has_states ? positive_from_js(object, "kvStates", kStates) : BatchLimits{}.kv_states,
-          flag("devicePasses")};
+          flag("devicePasses", true),
+          flag("devicePredictor", false)};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {

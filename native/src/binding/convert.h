@@ -36,6 +36,8 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan);
 size_t positive_from_js(const Napi::Object& object, const char* name, size_t most);
 /// Throws invalid_request.
 ActivationFormat activations_from_js(const Napi::Value& value);
+/// The cpu where it is undefined. Throws invalid_request.
+DeviceKind device_from_js(const Napi::Value& value);
 BatchLimits limits_from_js(const Napi::Object& object);
 /// Of `{dtype, group}`; group where the type has one. Throws invalid_request naming `name` and the field.
 /// Nothing where the dtype is `mixed`: matrices have types of their own.

@@ -4,6 +4,7 @@
 
 #include "binding/convert.h"
 #include "binding/predictor_embedding_binding.h"
+#include "engine/devices.h"
 #include "predictor/predictor_checkpoint.h"
 
 namespace sida {
@@ -34,9 +35,10 @@ PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(
     const auto layer_experts = copy_from_js<uint16_t>(options.Get("layerExperts"), "layerExperts");
     const size_t choices = options.Get("choices").IsUndefined() ? 1 : whole_from_js(options, "choices", 1, kMaxTop);
     const PredictorSharpness sharpness{alpha, chance, choices};
+    const DeviceKind device = device_from_js(options.Get("device"));
     try {
-      predictor_ =
-          std::make_unique<Predictor>(checkpoint.weights, std::move(embedding), threads, sharpness, layer_experts);
+      predictor_ = std::make_unique<Predictor>(checkpoint.weights, std::move(embedding), threads, sharpness,
+                                               layer_experts, make_device_network(device, checkpoint.weights));
     } catch (const Error& error) {
       throw Error(error.code(), escape_text(directory) + ": " + error.what(), error.numbers());
     }

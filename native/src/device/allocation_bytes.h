@@ -31,6 +31,9 @@ inline constexpr uint64_t kMostGraphs = 4, kGraphLaunchBytes = 8192;
 /// activations 41.
 inline constexpr uint64_t kLayerLaunches = 42;
 
+/// Set aside for each network of a predictor that runs on the GPU.
+inline constexpr uint64_t kDeviceNetworkBytes = uint64_t{32} << 20;
+
 /// What the driver takes of a GPU besides the allocations of a process whose experts, `host_bytes` in all, may lie in
 /// page-locked memory: its context; the GPU's page table, 8 bytes for each 4 KiB of that memory; and eight pages, for
 /// those that small allocations leave unfilled and for what the driver adds later (8 MiB on an H100); and graphs of

@@ -6,6 +6,7 @@
 #ifdef SIDA_WITH_CUDA
 #include "device/cuda/cuda_backend.h"
 #include "ops/cuda/cuda_ops.h"
+#include "predictor/cuda/cuda_network.h"
 #endif
 
 namespace sida {
@@ -76,6 +77,15 @@ std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights
   if (limits.device == DeviceKind::kCpu) return std::make_unique<CpuOps>(spec, weights, memory, cache, limits);
 #ifdef SIDA_WITH_CUDA
   return std::make_unique<CudaOps>(spec, weights, memory, cache, limits);
+#else
+  no_cuda();
+#endif
+}
+
+std::unique_ptr<DeviceNetwork> make_device_network(DeviceKind kind, [[maybe_unused]] const PredictorWeights& weights) {
+  if (kind == DeviceKind::kCpu) return nullptr;
+#ifdef SIDA_WITH_CUDA
+  return std::make_unique<CudaNetwork>(weights);
 #else
   no_cuda();
 #endif

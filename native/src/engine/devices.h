@@ -7,6 +7,7 @@
 
 #include "device/backend.h"
 #include "ops/ops.h"
+#include "predictor/device_network.h"
 #include "spec/batch_limits.h"
 #include "spec/spec.h"
 #include "weights/model_weights.h"
@@ -48,5 +49,8 @@ uint64_t workspace_bytes(const ModelSpec& spec, const BatchLimits& limits);
 /// The ops of the device of `limits`, over weights in that device's memory. All but `limits` outlive them.
 std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
                               const BatchLimits& limits);
+
+/// Null for the cpu, which runs a predictor's network by itself. See CudaNetwork.
+std::unique_ptr<DeviceNetwork> make_device_network(DeviceKind kind, const PredictorWeights& weights);
 
 }  // namespace sida

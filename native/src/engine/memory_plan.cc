@@ -110,6 +110,9 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   size_t layers = 0;
   for (const StackSpec& stack : spec.stacks) layers = std::max(layers, stack.layers.size());
   plan.driver = driver_bytes(limits.device, plan.block * plan.experts, limits.runs_alone() ? layers : 0);
+  if (limits.device == DeviceKind::kCuda && limits.device_predictor) {
+    plan.driver += spec.stacks.size() * kDeviceNetworkBytes;
+  }
   plan.context = spec.context;
   plan.token_dense = plan.dense + plan.routers;
   for (const DenseTensor& tensor : held.tensors) {

@@ -20,8 +20,10 @@ namespace {
   throw Error("invalid_request", "sequence " + std::to_string(id) + " of the predictor exists already");
 }
 
-// Sequences of one pass: enough that the recurrent weights are read once for many rows.
+// Sequences of one pass: enough that the recurrent weights are read once for many rows. With several threads fewer, but
+// at least so many.
 constexpr size_t kChunkSequences = 16;
+constexpr size_t kLeastChunk = 4;
 // Tokens of one pass, which has at least one sequence: limits the scratch space of a large batch.
 constexpr size_t kChunkTokens = 1024;
 constexpr float kMaxSharpness = 1e4f;
@@ -77,12 +79,14 @@ struct Predictor::Chunk {
 };
 
 Predictor::Predictor(const PredictorWeights& weights, std::shared_ptr<const TokenEmbedding> embedding, size_t threads,
-                     const PredictorSharpness& sharpness, std::span<const uint16_t> layer_experts)
+                     const PredictorSharpness& sharpness, std::span<const uint16_t> layer_experts,
+                     std::unique_ptr<DeviceNetwork> device)
     : embedding_(std::move(embedding)),
       sharpness_(of_each_layer(sharpness, weights.layout.config().layers)),
       layer_experts_(experts_of_layers(layer_experts, weights.layout.config())),
       choices_(static_cast<float>(sharpness.choices)),
       network_(weights.layout.config(), NetworkUse::kTokens),
+      device_(std::move(device)),
       products_(config().hidden),
       summary_products_(config().hidden),
       pool_(std::max(threads, size_t{1})),
@@ -127,9 +131,11 @@ size_t Predictor::bytes() const {
 void Predictor::split(const TokenInput& input) {
   chunks_.clear();
   size_t tokens = 0;
+  const size_t share = (input.sequences() + pool_.threads() - 1) / pool_.threads();
+  const size_t most = device_ != nullptr ? kChunkSequences : std::clamp(share, kLeastChunk, kChunkSequences);
   for (size_t s = 0; s < input.sequences(); ++s) {
     const size_t length = input.length(s);
-    if (chunks_.empty() || chunks_.back().sequences == kChunkSequences || tokens + length > kChunkTokens) {
+    if (chunks_.empty() || chunks_.back().sequences == most || tokens + length > kChunkTokens) {
       chunks_.emplace_back().first = s;
       tokens = 0;
     }
@@ -175,7 +181,16 @@ bool Predictor::run_chunk(const TokenInput& input, const ExpertTable& table, con
     if (!config().summary) continue;
     mean_summary_product(input.context(chunk.first + i), grow(&act->summaries, kChunkSequences * h) + i * h);
   }
-  network_.forward_products({lengths, chunk.sequences}, config().summary, act);
+  const std::span<const uint32_t> sequences(lengths, chunk.sequences);
+  if (device_ != nullptr && rows <= DeviceNetwork::kMostRows) {
+    network_.finish_compress(sequences, config().summary, act);
+    bool finite = true;
+    device_->forward(sequences, compressed, [&](size_t first, size_t count, const float* logits) {
+      finite = rank(logits, count, table, input.tokens.size(), begin + first) && finite;
+    });
+    return finite;
+  }
+  network_.forward_products(sequences, config().summary, act);
   return rank(act->head_rows.data(), rows, table, input.tokens.size(), begin);
 }
 

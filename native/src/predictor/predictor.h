@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/thread_pool.h"
+#include "predictor/device_network.h"
 #include "predictor/expert_ranking.h"
 #include "predictor/predictor_network.h"
 #include "predictor/predictor_stepper.h"
@@ -43,8 +44,11 @@ class Predictor {
   /// `layer_experts`: those that each layer of the model has, the first of the predictor's; empty: all.
   /// Throws checkpoint_invalid where the embedding's width differs from the predictor's input, a sharpness is not above
   /// 0, or the layers have not one sharpness each. Compare `shape` with the model's: other sizes are cut.
+  /// `device`: runs predict(), but for sequences of more than its rows, which the CPU runs, as it runs step(); null:
+  /// the CPU runs all.
   Predictor(const PredictorWeights& weights, std::shared_ptr<const TokenEmbedding> embedding, size_t threads,
-            const PredictorSharpness& sharpness = {}, std::span<const uint16_t> layer_experts = {});
+            const PredictorSharpness& sharpness = {}, std::span<const uint16_t> layer_experts = {},
+            std::unique_ptr<DeviceNetwork> device = nullptr);
   ~Predictor();
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
@@ -89,6 +93,7 @@ class Predictor {
   std::vector<size_t> layer_experts_;       ///< (layers)
   float choices_;
   PredictorNetwork network_;
+  std::unique_ptr<DeviceNetwork> device_;
   TokenProducts products_;
   TokenProducts summary_products_;  ///< empty without a summary
   ThreadPool pool_;

@@ -54,6 +54,16 @@ void PredictorNetwork::finish_compress(size_t rows, const float* summary_product
   }
 }
 
+void PredictorNetwork::finish_compress(std::span<const uint32_t> lengths, bool summaries,
+                                       PredictorActivations* act) const {
+  const size_t h = config().hidden;
+  float* sequence = act->compressed.data();
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    finish_compress(lengths[s], summaries ? act->summaries.data() + s * h : nullptr, sequence);
+    sequence += lengths[s] * h;
+  }
+}
+
 void PredictorNetwork::summary_products(const float* summaries, size_t rows, float* out) const {
   multiply(summaries, config().d_in, rows, summary_, out, config().hidden, Epilogue::kStore);
 }
@@ -96,16 +106,10 @@ void PredictorNetwork::forward(const SequenceBatch& batch, PredictorActivations*
 
 void PredictorNetwork::forward_products(std::span<const uint32_t> lengths, bool summaries,
                                         PredictorActivations* act) const {
-  const size_t h = config().hidden;
   act->orders[0].assign(lengths);
   if (config().bidirectional) act->orders[1].assign(lengths, TimeDirection::kBackward);
   const size_t rows = act->orders[0].rows();
-  float* sequence = act->compressed.data();
-  for (size_t s = 0; s < lengths.size(); ++s) {
-    finish_compress(lengths[s], summaries ? act->summaries.data() + s * h : nullptr, sequence);
-    sequence += lengths[s] * h;
-  }
-
+  finish_compress(lengths, summaries, act);
   config().blocks > 0 ? forward_blocks(lengths, act) : forward_recurrent(lengths, act);
   heads(act->features.data(), rows, grow(&act->head_rows, rows * config().layers * config().experts));
 }

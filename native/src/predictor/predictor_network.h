@@ -94,6 +94,8 @@ class PredictorNetwork {
   /// Turns products into the compressed input, for `rows` rows (h) of one sequence. The product of the summary (h) may
   /// be null.
   void finish_compress(size_t rows, const float* summary_product, float* out) const;
+  /// The same for act->compressed of several sequences, with act->summaries where `summaries`.
+  void finish_compress(std::span<const uint32_t> lengths, bool summaries, PredictorActivations* act) const;
   /// out (rows, h) = summaries · W
   void summary_products(const float* summaries, size_t rows, float* out) const;
   /// features (rows, h) = attended rows (rows, h) + their residual (rows, h); with LSTMs.

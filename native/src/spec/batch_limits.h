@@ -27,6 +27,8 @@ struct BatchLimits {
   size_t kv_states = 4;
   /// Whether a GPU may run passes without the host, from CUDA graphs.
   bool device_passes = true;
+  /// Whether a GPU also runs the predictor's networks.
+  bool device_predictor = false;
 
   bool runs_alone() const { return device == DeviceKind::kCuda && device_passes; }
 };

@@ -1,5 +1,6 @@
 #include "predictor/predictor.h"
 
+#include "engine/devices.h"
 #include "predictor/expert_ranking.h"
 #include "support/predictor_reference.h"
 
@@ -224,5 +225,84 @@ TEST_CASE("predictor: when one sequence cannot begin, none of its call begins") 
   predictor.begin(both, {}, {});
   stepped(predictor, seven, seven);
 }
+
+#ifdef SIDA_WITH_CUDA
+std::unique_ptr<DeviceNetwork> on_gpu(const PredictorWeights& weights) {
+  return make_device_network(DeviceKind::kCuda, weights);
+}
+
+// The logits of `table`, (layers, tokens, experts), of one token.
+std::vector<float> logits_of(const Table& table, const PredictorConfig& config, size_t tokens, size_t token) {
+  std::vector<float> all;
+  for (size_t layer = 0; layer < config.layers; ++layer) {
+    const auto row = table.logits.begin() + static_cast<ptrdiff_t>((layer * tokens + token) * config.experts);
+    all.insert(all.end(), row, row + static_cast<ptrdiff_t>(config.experts));
+  }
+  return all;
+}
+
+TEST_CASE("predictor: on cuda, the network's logits, whatever the neighbours; the CPU's of a long sequence") {
+  if (cuda_state().devices == 0) return;
+  const auto embedding = some_embedding();
+  const Tokens input;
+  const size_t tokens = input.tokens.size();
+  for (const auto& [form, hidden, softmax] : grid(Sizes{0, 1, 2}, Sizes{32, 21}, kBoth)) {
+    if (form == 1 && hidden % 2 != 0) continue;
+    PredictorWeights weights({.d_in = kWidth,
+                              .hidden = hidden,
+                              .layers = 3,
+                              .experts = 20,
+                              .causal = form == 0,
+                              .bidirectional = form == 1,
+                              .summary = form == 0,
+                              .lstm_layers = form == 2 ? size_t{1} : size_t{2},
+                              .attention_weights = softmax ? WeightFunction::kSoftmax : WeightFunction::kSparsemax});
+    weights.initialize(9);
+    const PredictorConfig& config = weights.layout.config();
+    Predictor predictor(weights, embedding, 2, {}, {}, on_gpu(weights)), cpu(weights, embedding, 1);
+    const Table table = predicted(predictor, input.view(), 2), expected = predicted(cpu, input.view(), 2);
+    // Both round weights, to bf16 and to int8.
+    CHECK(relative_error(table.logits, expected.logits) < 0.02);
+    for (const size_t s : {size_t{3}, size_t{20}}) {
+      const auto begin = static_cast<size_t>(input.offsets[s]), end = static_cast<size_t>(input.offsets[s + 1]);
+      REQUIRE(end > begin);
+      const std::vector<int32_t> own(input.tokens.begin() + input.offsets[s],
+                                     input.tokens.begin() + input.offsets[s + 1]);
+      const std::vector<int32_t> offsets = {0, static_cast<int32_t>(own.size())};
+      const std::span<const int32_t> context = input.view().context(s);
+      const std::vector<int32_t> context_offsets = {0, static_cast<int32_t>(context.size())};
+      const Table alone = predicted(predictor, {own, offsets, context, context_offsets}, 2);
+      for (size_t t = 0; t < own.size(); ++t) {
+        const std::vector<float> found = logits_of(table, config, tokens, begin + t);
+        REQUIRE(found == logits_of(alone, config, own.size(), t));
+        const bool is_cpus = found == logits_of(expected, config, tokens, begin + t);
+        REQUIRE(is_cpus == (own.size() > DeviceNetwork::kMostRows));
+      }
+    }
+  }
+}
+
+TEST_CASE("predictor: on cuda, a logit that is not finite fails the table") {
+  if (cuda_state().devices == 0) return;
+  for (const PredictorPart part : {PredictorPart::kHeadBias, PredictorPart::kLstm1Bias, PredictorPart::kResidualBias}) {
+    PredictorWeights weights = some_weights(true, 0, false);
+    *weights.at(part) = std::nanf("");
+    Predictor predictor(weights, some_embedding(), 1, {}, {}, on_gpu(weights));
+    const std::vector<int32_t> tokens = {1, 2, 3}, offsets = {0, 3};
+    Table table(predictor.config(), 3, 2);
+    CHECK_FALSE(predictor.predict({tokens, offsets, {}, {}}, table.view()));
+  }
+}
+
+TEST_CASE("predictor: cuda refuses networks without LSTMs and those that exceed what is set aside") {
+  if (cuda_state().devices == 0) return;
+  CHECK_THROWS_WITH(on_gpu(some_weights(true, 2, false)), doctest::Contains("without LSTMs"));
+  PredictorWeights large({.d_in = kWidth, .hidden = 1024, .layers = 3, .experts = 20, .causal = true});
+  CHECK_THROWS_WITH(on_gpu(large), doctest::Contains("more than the 33554432"));
+  const PredictorWeights weights({.d_in = 512, .hidden = 256, .layers = 48, .experts = 128, .causal = true});
+  const auto network = on_gpu(weights);  // fits
+  CHECK(network != nullptr);
+}
+#endif
 
 }  // namespace

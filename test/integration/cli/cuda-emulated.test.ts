@@ -30,9 +30,9 @@ function sida(args: string[], { memory = 4096, context = 100, devices = 1 } = {}
   return ended(args, { env: { ...process.env, SIDA_ADDON, ...gpu } });
 }
 
-const plan = async (budget: string, gpu = {}) => {
+const plan = async (budget: string, gpu = {}, ...flags: string[]) => {
   const { stdout, stderr } = await sida(
-    ['plan', MINI, '--device', 'cuda', '--memory-budget', budget, '--json'],
+    ['plan', MINI, '--device', 'cuda', '--memory-budget', budget, '--json', ...flags],
     gpu,
   );
   expect(stderr).toBe('');
@@ -87,6 +87,13 @@ describe.skipIf(compiled)('sida plan --device cuda', () => {
     ]);
   });
 
+  it('sets memory aside for each network of a predictor on the GPU', async () => {
+    const { plan: without } = await plan('50%');
+    const { plan: with_ } = await plan('50%', {}, '--predictor-device', 'cuda');
+    expect(with_.driver - without.driver).toBe(2 * 32 * MIB);
+    expect(with_.smallest - without.smallest).toBe(2 * 32 * MIB);
+  });
+
   it('takes the usual context where there is no GPU, and says so', async () => {
     const { stdout } = await sida(['plan', MINI, '--device', 'cuda'], { devices: 0 });
     expect(stdout).toMatch(/^GPU driver +5\d\d MiB +\d+ {2}a context of the usual size; none was measured$/m);
@@ -105,22 +112,15 @@ describe.skipIf(compiled)('sida plan --device cuda', () => {
   });
 });
 
-it.skipIf(compiled)('answers on a GPU that is as large as its budget, to the byte', async () => {
-  const model = join(REPO, 'models', 'olmoe-mini');
-  const planned = await sida(['plan', model, '--device', 'cuda', '--memory-budget', '30%', '--json']);
-  const { plan: needed } = JSON.parse(planned.stdout);
-  const bytes = Math.floor(needed.fixed + 0.3 * needed.expertBytes);
-  const args = [
-    'ask',
-    model,
-    'a violin',
-    '--max-tokens',
-    '3',
-    '--device',
-    'cuda',
-    '--memory-budget',
-    String(bytes),
-  ];
-  const { code, stdout, stderr } = await sida([...args, ...packs], { memory: bytes / MIB });
-  expect([code, stdout !== ''], stderr).toEqual([0, true]);
+describe.skipIf(compiled)('sida ask on a GPU that is as large as its budget, to the byte', () => {
+  it.each(['cpu', 'cuda'])('answers with the predictor on %s', async (predictor) => {
+    const model = join(REPO, 'models', 'olmoe-mini');
+    const device = ['--device', 'cuda', '--predictor-device', predictor];
+    const planned = await sida(['plan', model, ...device, '--memory-budget', '30%', '--json']);
+    const { plan: needed } = JSON.parse(planned.stdout);
+    const bytes = Math.floor(needed.fixed + 0.3 * needed.expertBytes);
+    const args = ['ask', model, 'a violin', '--max-tokens', '3', ...device, '--memory-budget', String(bytes)];
+    const { code, stdout, stderr } = await sida([...args, ...packs], { memory: bytes / MIB });
+    expect([code, stdout !== '', stderr.includes('predictor')], stderr).toEqual([0, true, false]);
+  });
 });

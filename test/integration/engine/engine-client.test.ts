@@ -67,6 +67,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     queuedBatches: 4,
     routeAhead: 1,
     cudaGraphs: 'auto',
+    predictorDevice: 'cpu',
     maxBatchTokens: 512,
     context: 'auto',
     kvTokens: 768,

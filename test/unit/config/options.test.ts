@@ -251,6 +251,12 @@ describe('expert peers', () => {
   });
 });
 
+it('a predictor on the GPU needs a model there', () => {
+  const config = (device: string) => engineConfig(resolve({ device, predictorDevice: 'cuda' }));
+  expect(() => config('cpu')).toThrow(/"--predictor-device" option is cuda, .*: the device is cpu here/);
+  expect(config('cuda').predictorDevice).toBe('cuda');
+});
+
 describe('element types', () => {
   const choices = (flags: Flags) => weightChoices(resolve(flags));
 

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <memory>
 
 #include "device/cuda/cuda_error.h"
@@ -20,6 +21,9 @@ struct CudaGraphDeleter {
 struct CudaGraphExecDeleter {
   void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
 };
+struct CudaDeviceDeleter {
+  void operator()(std::byte* memory) const { cudaFree(memory); }
+};
 struct CudaHostDeleter {
   void operator()(void* memory) const { cudaFreeHost(memory); }
 };
@@ -28,6 +32,8 @@ using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaEventD
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaStreamDeleter>;
 using CudaGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, CudaGraphDeleter>;
 using CudaGraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, CudaGraphExecDeleter>;
+/// Memory of the device.
+using CudaDeviceMemory = std::unique_ptr<std::byte, CudaDeviceDeleter>;
 /// Page-locked memory of the host.
 template <class T>
 using CudaHostArray = std::unique_ptr<T[], CudaHostDeleter>;
@@ -44,6 +50,12 @@ inline CudaStream make_cuda_stream() {
   cudaStream_t stream = nullptr;
   cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   return CudaStream(stream);
+}
+
+inline CudaDeviceMemory make_cuda_device_memory(size_t bytes) {
+  std::byte* memory = nullptr;
+  cuda_check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  return CudaDeviceMemory(memory);
 }
 
 template <class T>
