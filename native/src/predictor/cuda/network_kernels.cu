@@ -47,6 +47,8 @@ __global__ void multiply_tile(MultiplyRows task) {
 __global__ void run_lstm(RunLstms task) {
   const unsigned direction = blockIdx.y;
   const size_t units = task.units, gates = 4 * units, pairs = (units + 1) / 2;
+  const float* inputs = direction == 0 ? task.inputs[0] : task.inputs[1];
+  const uint32_t* weights = direction == 0 ? task.weights[0] : task.weights[1];
   auto* y = reinterpret_cast<float*>(dynamic_shared());  // (2 · pairs)
   float* cells = y + 2 * pairs;                          // (units)
   float* sums = cells + units;                           // (gates)
@@ -56,10 +58,10 @@ __global__ void run_lstm(RunLstms task) {
   for (size_t step = 0; step < rows; ++step) {
     const size_t row = direction == 0 ? begin + step : begin + rows - 1 - step;
     for (size_t i = threadIdx.x; i < gates; i += blockDim.x) {
-      float sum = task.inputs[direction][row * gates + i];
+      float sum = inputs[row * gates + i];
 #pragma unroll 8
       for (size_t p = 0; p < pairs; ++p) {
-        const uint32_t word = task.weights[direction][p * gates + i];
+        const uint32_t word = weights[p * gates + i];
         sum = fmaf(low_half(word), y[2 * p], sum);
         sum = fmaf(high_half(word), y[2 * p + 1], sum);
       }
