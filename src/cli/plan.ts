@@ -12,7 +12,7 @@ import {
   sameFormat,
 } from '../checkpoint/weight-format.js';
 import { budgetWarning } from '../config/budget.js';
-import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
+import { checkPredictorDevice, WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveOptions, type Sources } from '../config/resolve.js';
 import { modelPlanner } from '../inference/model-planner.js';
@@ -23,6 +23,7 @@ import { measureDiskRate } from '../machine/disk-rate.js';
 import { loadAddon } from '../native/addon.js';
 import type {
   BatchLimits,
+  DeviceName,
   MemoryPlan,
   ModelShape,
   PackFormats,
@@ -199,6 +200,7 @@ function serveCommand(name: string, { flags }: Sources): string {
 const layersSchema = z.object({ experts: z.object({ layers: z.array(z.string()) }) });
 
 export async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
+  checkPredictorDevice(options);
   const { formats, checkpoint, plan: planOf, weightSpeed } = await modelPlanner(dir, weightChoices(options));
   const { plan, ...sizes } = sizesOf(planOf, options, formats);
   if (checkpoint === undefined) {
@@ -236,13 +238,13 @@ export function describeShape(shape: ModelShape): string {
   return `${family}, ${kindOf(shape)}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
 }
 
-function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions): string[] {
+function describe({ plan, sizes, layers, formats }: Planned, { kv, predictorDevice }: PlanOptions): string[] {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const slotOf = new Set(plan.blockBytes).size > 1 ? 'the largest expert' : 'one expert';
   const tokenSlots = plan.tokenDemand / plan.slot;
   return tableLines('lrrl', [
     ['', 'size', 'bytes', ''],
-    ...(plan.driver > 0 ? [row('GPU driver', plan.driver, contextNote())] : []),
+    ...(plan.driver > 0 ? [row('GPU driver', plan.driver, contextNote(predictorDevice))] : []),
     row('dense weights', plan.dense, formatName(formats.dense)),
     row('routers', plan.routers),
     row('KV cache', plan.kvCache, `${sizes.kvTokens} tokens, ${kv}`),
@@ -265,12 +267,13 @@ function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions
   ]);
 }
 
-function contextNote(): string {
+function contextNote(predictorDevice: DeviceName): string {
   const { device } = loadAddon().cuda();
   const size = device && formatBytes(device.contextBytes);
-  return device?.contextMeasured
+  const context = device?.contextMeasured
     ? `a context of ${size}, measured`
     : 'a context of the usual size; none was measured';
+  return predictorDevice === 'cuda' ? `${context}, and the predictor's networks` : context;
 }
 
 /** Neighbouring layers with as many experts of the same size. */

@@ -37,15 +37,22 @@ export function engineConfig(options: EngineOptions): EngineConfig {
       `The "--predictor" option names ${JSON.stringify(predictor)}, which does not exist: name a directory of \`sida train\`, auto or none`,
     );
   }
-  if (options.predictorDevice === 'cuda' && options.device !== 'cuda') {
-    throw new UsageError(
-      `The "--predictor-device" option is cuda, which needs --device cuda: the device is ${options.device} here`,
-    );
-  }
+  checkPredictorDevice(options);
   checkPeers(options);
   const own = Object.fromEntries(ENGINE_OPTION_NAMES.map((name) => [name, options[name]])) as EngineOptions;
   const { group: _, ...rest } = own;
   return { ...rest, ...weightChoices(own) };
+}
+
+/** Throws UsageError for a predictor on the GPU of a model that is not there. */
+export function checkPredictorDevice({
+  device,
+  predictorDevice,
+}: Pick<EngineOptions, 'device' | 'predictorDevice'>): void {
+  if (predictorDevice !== 'cuda' || device === 'cuda') return;
+  throw new UsageError(
+    `The "--predictor-device" option is cuda, which needs --device cuda: the device is ${device} here`,
+  );
 }
 
 function checkPeers({ expertPeers = [], peerKey, device }: EngineOptions): void {

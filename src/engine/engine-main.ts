@@ -88,7 +88,7 @@ async function open(): Promise<void> {
   progress('load', 0, 1);
   const choice = predictorChoice(config);
   const routes = config.routing === 'predicted' && choice !== null;
-  const tablesFingerprint = routes ? await predictorFingerprint(choice) : null;
+  const tablesFingerprint = routes ? await predictorFingerprint(choice, config.predictorDevice) : null;
   const { pack, fingerprint, identity, tasks } = prepared;
   const name = config.alias ?? prepared.name;
   const sampling = samplingOf(prepared);

@@ -57,8 +57,8 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
     new HashBuilderLink({
       ...{ pack, weights, predictor, resident, arrivals, model },
       device: config.predictorDevice,
-      // With a GPU the CPU has cores to spare.
-      threads: config.device === 'cpu' ? 1 : Math.min(config.threads, MOST_THREADS),
+      // Where a GPU runs the model, the CPU has cores to spare.
+      threads: config.device !== config.predictorDevice ? Math.min(config.threads, MOST_THREADS) : 1,
       stats: builderStats.buffer,
     });
   hashBuilder?.worker.on('error', (error) => onError(error as Error, 'hash-building'));

@@ -10,14 +10,14 @@ export type Sized = Pick<
   EngineConfig,
   'maxBatchTokens' | 'kv' | 'kvWindows' | 'kvStates' | 'threads' | 'device' | 'routing'
 > &
-  Partial<Pick<EngineConfig, 'routingK' | 'cudaGraphs' | 'predictorDevice'>> & {
+  Partial<Pick<EngineConfig, 'routingK' | 'cudaGraphs' | 'predictor' | 'predictorDevice'>> & {
     kvTokens: number;
     activations: Activations;
   };
 
 export function batchLimits(config: Sized): BatchLimits {
   const { maxBatchTokens, kvTokens, kv, kvWindows, kvStates, threads, ...rest } = config;
-  const { activations, device, routing, routingK, cudaGraphs, predictorDevice } = rest;
+  const { activations, device, routing, routingK, cudaGraphs, predictor, predictorDevice } = rest;
   return {
     maxBatchTokens,
     kvTokens,
@@ -30,7 +30,7 @@ export function batchLimits(config: Sized): BatchLimits {
     ...(routingK !== undefined && { maxRoutingK: routingK }),
     routers: routing === 'exact',
     devicePasses: cudaGraphs !== 'off',
-    devicePredictor: predictorDevice === 'cuda',
+    devicePredictor: predictorDevice === 'cuda' && predictor !== 'none',
   };
 }
 

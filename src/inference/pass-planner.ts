@@ -109,12 +109,21 @@ const KEPT = 0.98;
 
 type PassTimes = Pick<RunStats, 'passNs' | 'stallNs' | 'peerWaitNs' | 'needed'>;
 
+interface Computing {
+  passes: number;
+  tokens: number;
+  ns: number;
+}
+
+/** Passes of a size without a forecast that say little of their computing. */
+const FEW = 4;
+
 class ForecastSaving {
   // Of passes without a forecast.
   #stallNs = 0;
   #needed = 0;
-  #computeNs = 0;
-  #tokens = 0;
+  /** Their computing by the power of 2 of their tokens, because a part of it does not grow with tokens. */
+  readonly #computing: Computing[] = [];
   /** Passes without a forecast in a row. */
   #without = 0;
 
@@ -129,15 +138,20 @@ class ForecastSaving {
     forecast: boolean,
   ): number | undefined {
     const [stallNs, computeNs] = [waitedNs - peerWaitNs, passNs - waitedNs];
+    const size = 31 - Math.clz32(tokens);
+    this.#computing[size] ??= { passes: 0, tokens: 0, ns: 0 };
+    const computing = this.#computing[size];
     this.#without = forecast ? 0 : this.#without + 1;
     if (this.#without > SETTLED) {
       this.#stallNs = this.#stallNs * KEPT + stallNs;
       this.#needed = this.#needed * KEPT + needed;
-      this.#computeNs = this.#computeNs * KEPT + computeNs;
-      this.#tokens = this.#tokens * KEPT + tokens;
+      computing.passes = computing.passes * KEPT + 1;
+      computing.tokens = computing.tokens * KEPT + tokens;
+      computing.ns = computing.ns * KEPT + computeNs;
     }
     if (!forecast || this.#needed === 0) return undefined;
-    const [wait, compute] = [this.#stallNs / this.#needed, this.#computeNs / this.#tokens];
-    return (wait * needed + compute * tokens - stallNs - computeNs) / 1e9;
+    const waits = (this.#stallNs / this.#needed) * needed - stallNs;
+    const computes = computing.passes < FEW ? 0 : (computing.ns / computing.tokens) * tokens - computeNs;
+    return (waits + computes) / 1e9;
   }
 }

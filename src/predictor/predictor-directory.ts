@@ -96,7 +96,11 @@ export async function openTrained(
       `${directory} has no ${kind} network: it holds ${held}; \`sida train --network ${kind}\` adds one`,
     );
   }
-  const opened = openNetworks(directory, kind, entry, shape, options);
+  const device = kind === 'lstm' ? (options.device ?? 'cpu') : 'cpu';
+  if (options.device === 'cuda' && device === 'cpu') {
+    warnings.push(`${directory}: the CPU runs its ${kind} network; a GPU runs lstm`);
+  }
+  const opened = openNetworks(directory, kind, entry, shape, { ...options, device });
   for (const { name: stack, layers } of shape.stacks) {
     if (layers > 0 && !holdsDirectory(join(directory, kind), stack)) {
       warnings.push(`${directory} has no ${kind} network of the ${stack}: its experts are not predicted`);

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { holdsDirectory, openModelFile } from '../files/model-file.js';
+import type { DeviceName } from '../native/addon-types.js';
 import { NETWORK_NAMES, type PredictorChoice } from '../protocol/predictor-messages.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
 import { TRACE_STACKS } from '../trace/trace-record.js';
@@ -19,11 +20,16 @@ const NETWORK = 'predictor.json';
 const networkSchema = z.object({ weights_sha256: z.string().regex(/^[0-9a-f]{64}$/) });
 
 /**
- * The sha256 of a predictor's manifest, networks and token table. Other files in the directory do not count. Throws
- * checkpoint_invalid for files that no predictor can have.
+ * The sha256 of a predictor's manifest, networks and token table, and of the device that runs it. Other files in the
+ * directory do not count. Throws checkpoint_invalid for files that no predictor can have.
  */
-export async function predictorFingerprint({ directory }: PredictorChoice): Promise<string> {
+export async function predictorFingerprint(
+  { directory }: PredictorChoice,
+  device: DeviceName,
+): Promise<string> {
   const hash = createHash('sha256');
+  // A GPU rounds weights in another way.
+  if (device !== 'cpu') hash.update(`${device}\n`);
   for (const file of predictorFiles(directory)) {
     const content = await contentOf(directory, file);
     if (content !== undefined) hash.update(`${file} ${content}\n`);

@@ -112,7 +112,7 @@ const BUDGETS = [0.6, 0.4, 0.2, 0.1];
 const SERVED: readonly SystemName[] = ['resident', ...UNPREDICTED, ...TRAINED];
 const MAIN: readonly SystemName[] = [...SERVED, 'layer-streaming', 'replay', 'shuffled'];
 const PAPER: readonly SystemName[] = [...MAIN, 'predicted', 'paper'];
-const ALL = SYSTEMS.map(({ name }) => name);
+const ALL = SYSTEMS.map(({ name }) => name).filter((name) => name !== 'lstm-on-gpu');
 /** Shapes of random weights that do not fit the small ones' caches. */
 const LARGE = ['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'];
 /** The sizes of the SiDA paper. */

@@ -16,7 +16,7 @@ inline constexpr size_t kMaxRoutingK = 64;
 
 /// How the bytes of the device are used. All sizes are whole pages of it.
 struct MemoryPlan {
-  uint64_t driver = 0;  ///< of a GPU: its context, page tables, and pages that allocations leave unfilled
+  uint64_t driver = 0;  ///< of a GPU: see gpu_driver_bytes(), and room for the predictor's networks
   uint64_t dense = 0;
   uint64_t routers = 0;  ///< part of the dense file, listed apart
   uint64_t kv_cache = 0;

@@ -20,10 +20,8 @@ namespace {
   throw Error("invalid_request", "sequence " + std::to_string(id) + " of the predictor exists already");
 }
 
-// Sequences of one pass: enough that the recurrent weights are read once for many rows. With several threads fewer, but
-// at least so many.
+// Sequences of one pass, at most: enough that the recurrent weights are read once for many rows.
 constexpr size_t kChunkSequences = 16;
-constexpr size_t kLeastChunk = 4;
 // Tokens of one pass, which has at least one sequence: limits the scratch space of a large batch.
 constexpr size_t kChunkTokens = 1024;
 constexpr float kMaxSharpness = 1e4f;
@@ -132,7 +130,7 @@ void Predictor::split(const TokenInput& input) {
   chunks_.clear();
   size_t tokens = 0;
   const size_t share = (input.sequences() + pool_.threads() - 1) / pool_.threads();
-  const size_t most = device_ != nullptr ? kChunkSequences : std::clamp(share, kLeastChunk, kChunkSequences);
+  const size_t most = device_ != nullptr ? kChunkSequences : std::clamp<size_t>(share, 1, kChunkSequences);
   for (size_t s = 0; s < input.sequences(); ++s) {
     const size_t length = input.length(s);
     if (chunks_.empty() || chunks_.back().sequences == most || tokens + length > kChunkTokens) {

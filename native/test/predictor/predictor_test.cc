@@ -298,7 +298,7 @@ TEST_CASE("predictor: cuda refuses networks without LSTMs and those that exceed 
   if (cuda_state().devices == 0) return;
   CHECK_THROWS_WITH(on_gpu(some_weights(true, 2, false)), doctest::Contains("without LSTMs"));
   PredictorWeights large({.d_in = kWidth, .hidden = 1024, .layers = 3, .experts = 20, .causal = true});
-  CHECK_THROWS_WITH(on_gpu(large), doctest::Contains("more than the 33554432"));
+  CHECK_THROWS_WITH(on_gpu(large), doctest::Contains("more than the 31457280"));
   const PredictorWeights weights({.d_in = 512, .hidden = 256, .layers = 48, .experts = 128, .causal = true});
   const auto network = on_gpu(weights);  // fits
   CHECK(network != nullptr);

@@ -92,6 +92,8 @@ describe.skipIf(compiled)('sida plan --device cuda', () => {
     const { plan: with_ } = await plan('50%', {}, '--predictor-device', 'cuda');
     expect(with_.driver - without.driver).toBe(2 * 32 * MIB);
     expect(with_.smallest - without.smallest).toBe(2 * 32 * MIB);
+    const { code, stderr } = await sida(['plan', MINI, '--predictor-device', 'cuda']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('needs --device cuda')]);
   });
 
   it('takes the usual context where there is no GPU, and says so', async () => {
@@ -113,14 +115,21 @@ describe.skipIf(compiled)('sida plan --device cuda', () => {
 });
 
 describe.skipIf(compiled)('sida ask on a GPU that is as large as its budget, to the byte', () => {
-  it.each(['cpu', 'cuda'])('answers with the predictor on %s', async (predictor) => {
+  it.each([
+    ['cpu', 'lstm', ''],
+    ['cuda', 'lstm', ''],
+    ['cuda', 'attention', 'the CPU runs its attention network'],
+  ])('answers with the predictor on %s, by %s', async (predictor, network, warning) => {
     const model = join(REPO, 'models', 'olmoe-mini');
     const device = ['--device', 'cuda', '--predictor-device', predictor];
     const planned = await sida(['plan', model, ...device, '--memory-budget', '30%', '--json']);
     const { plan: needed } = JSON.parse(planned.stdout);
     const bytes = Math.floor(needed.fixed + 0.3 * needed.expertBytes);
     const args = ['ask', model, 'a violin', '--max-tokens', '3', ...device, '--memory-budget', String(bytes)];
+    args.push('--hash-function', network);
     const { code, stdout, stderr } = await sida([...args, ...packs], { memory: bytes / MIB });
-    expect([code, stdout !== '', stderr.includes('predictor')], stderr).toEqual([0, true, false]);
+    expect([code, stdout !== ''], stderr).toEqual([0, true]);
+    if (warning === '') expect(stderr).not.toContain('predictor');
+    else expect(stderr).toContain(warning);
   });
 });

@@ -4,7 +4,6 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EventStream, SERVER_SENT } from '../../../src/server/event-stream.js';
 import { LIMITS } from '../../../src/server/limits.js';
-import { TIMED } from '../../support/timed.js';
 import { TestServer } from '../../unit/server/test-server.js';
 
 let server: TestServer;
@@ -17,7 +16,7 @@ describe.concurrent('a connection', () => {
   /** Node checks for overdue connections once a second. */
   const limit = LIMITS.headersTimeoutMs + 2_500;
 
-  it('that never completes its headers is answered with 408', TIMED, async () => {
+  it('that never completes its headers is answered with 408', async () => {
     const started = performance.now();
     const answer = await server.raw('GET /health/live HTTP/1.1\r\nhost: localhost\r\n', 20_000);
     expect(performance.now() - started).toBeLessThan(limit);
@@ -26,20 +25,20 @@ describe.concurrent('a connection', () => {
     expect(answer).toContain('"request_timeout"');
   });
 
-  it('that sends nothing is closed', TIMED, async () => {
+  it('that sends nothing is closed', async () => {
     const started = performance.now();
     await server.raw('', 20_000);
     expect(performance.now() - started).toBeLessThan(limit);
   });
 
-  it('that stays idle after an answer is closed', TIMED, async () => {
+  it('that stays idle after an answer is closed', async () => {
     const started = performance.now();
     const answer = await server.raw('GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n', 20_000);
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
     expect(performance.now() - started).toBeLessThan(5_000 + 2_500);
   });
 
-  it('whose body continues after the refusal is closed', TIMED, async () => {
+  it('whose body continues after the refusal is closed', async () => {
     const started = performance.now();
     const head = 'POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n';
     expect(await server.raw(head, 20_000)).toMatch(/^HTTP\/1\.1 404 /);
@@ -83,7 +82,7 @@ describe.concurrent('a stream that has ended', () => {
     return { slow, bytes };
   }
 
-  it('is closed when its reader stops reading', TIMED, async () => {
+  it('is closed when its reader stops reading', async () => {
     const started = performance.now();
     expect((await endTo((socket) => socket.pause())).slow).toBe(1);
     expect(performance.now() - started).toBeLessThan(2 * STALL_MS + 5_000);

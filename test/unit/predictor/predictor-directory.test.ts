@@ -188,6 +188,14 @@ describe('predictor directory', () => {
     });
   });
 
+  it.skipIf(addon.cuda().compiled)('asks a GPU for lstm, and the CPU for attention', async () => {
+    const onGpu = (kind: NetworkName) => openPredictor(made, { ...options, kind, device: 'cuda' });
+    await expect(onGpu('lstm')).rejects.toMatchObject({ code: 'device_unavailable' });
+    const { function: attention, warnings } = await onGpu('attention');
+    expect(warnings).toEqual([`${made}: the CPU runs its attention network; a GPU runs lstm`]);
+    attention.close();
+  });
+
   it('opens the default networks, and lists every expert once', async () => {
     const { function: lstm } = await openPredictor(made, options);
     expect(lstm.name).toBe('lstm');

@@ -11,6 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { DeviceName } from '../../../src/native/addon-types.js';
 import { predictorFingerprint } from '../../../src/predictor/predictor-fingerprint.js';
 
 const BUNDLED = join(import.meta.dirname, '../../../models/switch-mini/predictor');
@@ -23,7 +24,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-const fingerprint = () => predictorFingerprint({ directory });
+const fingerprint = (device: DeviceName = 'cpu') => predictorFingerprint({ directory }, device);
 const folder = (stack: string) => join(directory, 'attention', stack);
 const tensors = (stack: string) =>
   join(folder(stack), readdirSync(folder(stack)).find((name) => name.endsWith('.safetensors'))!);
@@ -36,6 +37,7 @@ describe('the fingerprint of a predictor', () => {
     writeFileSync(join(folder('encoder'), 'extra'), '');
     truncateSync(join(folder('encoder'), 'extra'), 2 ** 42);
     expect(await fingerprint()).toBe(before);
+    expect(await fingerprint('cuda')).not.toBe(before);
     truncateSync(tensors('decoder'), 1000);
     const cut = await fingerprint();
     expect(cut).not.toBe(before);

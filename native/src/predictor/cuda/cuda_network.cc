@@ -26,6 +26,7 @@ uint32_t bf16_bits(float x) {
 /// Counts what is laid out and, where there is memory, fills it.
 struct CudaNetwork::Arena {
   std::byte* memory = nullptr;
+  cudaStream_t stream = nullptr;
   size_t bytes = 0;
 
   template <class T>
@@ -39,7 +40,9 @@ struct CudaNetwork::Arena {
   const T* fill(const std::vector<T>& values) {
     T* const place = take<T>(values.size());
     if (place != nullptr) {
-      cuda_check(cudaMemcpy(place, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+      cuda_check(cudaMemcpyAsync(place, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice, stream),
+                 "cudaMemcpyAsync");
+      cuda_check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     }
     return place;
   }
@@ -84,18 +87,20 @@ CudaNetwork::CudaNetwork(const PredictorWeights& weights) : config_(weights.layo
   }
   Arena counted;
   lay_out(counted, weights);
-  if (counted.bytes > kDeviceNetworkBytes) {
+  // A page is left for the stream.
+  constexpr uint64_t kMost = kDeviceNetworkBytes - kGpuPage;
+  if (counted.bytes > kMost) {
     throw Error("invalid_request",
                 "the predictor's network takes " + std::to_string(counted.bytes) + " bytes of the GPU, more than the " +
-                    std::to_string(kDeviceNetworkBytes) + " that are set aside: choose the predictor's device cpu",
-                {{"most", static_cast<double>(kDeviceNetworkBytes)}, {"found", static_cast<double>(counted.bytes)}});
+                    std::to_string(kMost) + " that are set aside: choose the predictor's device cpu",
+                {{"most", static_cast<double>(kMost)}, {"found", static_cast<double>(counted.bytes)}});
   }
   find_cuda_device();
   cuda_check(cudaSetDevice(0), "cudaSetDevice");
   stream_ = make_cuda_stream();
   done_ = make_cuda_event();
   memory_ = make_cuda_device_memory(counted.bytes);
-  Arena arena{memory_.get()};
+  Arena arena{memory_.get(), stream_.get()};
   lay_out(arena, weights);
   sent_begins_ = make_cuda_host_array<uint32_t>(kMostRows + 1);
   sent_ = make_cuda_host_array<float>(kMostRows * config_.hidden);

@@ -14,7 +14,7 @@ namespace sida {
 class CudaNetwork final : public DeviceNetwork {
  public:
   /// Throws invalid_request for a network without LSTMs and for one that takes more than kDeviceNetworkBytes, and
-  /// device_unavailable, out_of_memory and device_failed.
+  /// device_unavailable, out_of_memory (page-locked memory of the host) and device_failed.
   explicit CudaNetwork(const PredictorWeights& weights);
   ~CudaNetwork() override;
 

@@ -44,7 +44,7 @@ __global__ void multiply_tile(MultiplyRows task) {
 }
 
 /// One block runs one sequence in one direction, because a step needs all units of the step before.
-__global__ void run_lstm(RunLstms task) {
+__global__ void __launch_bounds__(kMostThreads) run_lstm(RunLstms task) {
   const unsigned direction = blockIdx.y;
   const size_t units = task.units, gates = 4 * units, pairs = (units + 1) / 2;
   const float* inputs = direction == 0 ? task.inputs[0] : task.inputs[1];

@@ -23,7 +23,6 @@ import {
 } from '../../../support/queue-conformance/harness.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 import { TcpProxy } from '../../../support/tcp-proxy.js';
-import { TIMED } from '../../../support/timed.js';
 import {
   answerTo,
   MODEL,
@@ -342,7 +341,7 @@ describeWithRedis('a queue in Redis', () => {
     await own.end();
   });
 
-  it('gives its clients an error within 5 s when Redis has lost their jobs', TIMED, async () => {
+  it('gives its clients an error within 5 s when Redis has lost their jobs', async () => {
     const queue = await server();
     await eventually(() => queue.outage === 'No worker serves the model', 'the connection');
     const id = await keep(queue);
