@@ -34,7 +34,6 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --quick (--starts 2 --seconds 4 --most-texts 100)  the result goes to build/
   node bench/scripts/prediction.mjs --task category --true-tables`;
 
-const METHOD = 'one process';
 const BLOCK_MS = 500;
 const WARM_UP_MS = 2000;
 /** Passes in which a server measures what its tables save; slow ones are not many in two seconds. */
@@ -157,9 +156,7 @@ const measured = [];
 const keyOf = ({ model, budget, link, task: kind, clients: count }) => [model, budget, link, kind, count].join();
 const sameThreads = ({ link, threads = cores }) => threads === threadsFor(link);
 const known = () => merged('prediction', 'settings', measured, keyOf, quick);
-const done = new Set(
-  known().flatMap((setting) => (setting.method === METHOD && sameThreads(setting) ? [keyOf(setting)] : [])),
-);
+const done = new Set(known().filter(sameThreads).map(keyOf));
 
 function keep(setting) {
   measured.push(setting);
@@ -198,7 +195,7 @@ for (const model of models) {
         rows.push(rowOf(system, segments));
         console.log(JSON.stringify({ ...about, ...rows.at(-1) }));
       }
-      keep({ ...about, method: METHOD, starts, block: setting.block, ...scriptProvenance(), rows });
+      keep({ ...about, starts, block: setting.block, ...scriptProvenance(), rows });
     }
   }
 }
