@@ -58,7 +58,7 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
       ...{ pack, weights, predictor, resident, arrivals, model },
       device: config.predictorDevice,
       // Where a GPU runs the model, the CPU has cores to spare.
-      threads: config.device !== config.predictorDevice ? Math.min(config.threads, MOST_THREADS) : 1,
+      threads: config.device === 'cpu' ? 1 : Math.min(config.threads, MOST_THREADS),
       stats: builderStats.buffer,
     });
   hashBuilder?.worker.on('error', (error) => onError(error as Error, 'hash-building'));

@@ -55,7 +55,7 @@ const systemOf = (setting, name) => setting.rows.find(({ system }) => system ===
 /** What prediction must reach, and what it reaches. */
 function predictionTargets() {
   const { settings } = result('prediction');
-  const nameOf = ({ model, budget, link, clients }) => `${model} ${budget} ${link} × ${clients}`;
+  const nameOf = ({ model, task, budget, link, clients }) => `${model}, ${task}, ${budget} ${link} × ${clients}`;
   const slower = (name) => {
     const known = settings.filter((setting) => systemOf(setting, name) !== undefined);
     const lost = known.filter((setting) => {
@@ -72,7 +72,7 @@ function predictionTargets() {
       const erring = setting.rows.find(({ system }) => system.startsWith('true in '))?.system;
       return `${nameOf(setting)}: ${part('default')}${erring === undefined ? '' : ` (${erring}: ${part(erring)})`}`;
     });
-  const words = settings.find((setting) => nameOf(setting) === 'switch-words 60% disk × 1');
+  const words = settings.find((setting) => nameOf(setting) === 'switch-words, category, 60% disk × 1');
   const overNone = ['true tables', 'default'].map((name) => (1 - gain(words, name)).toFixed(2));
   const plans = [12, 48].map((layers) => {
     const same = result('planner').rows.filter(({ model, tables }) => model.includes(`${layers}x128`) && tables);
