@@ -46,6 +46,13 @@ describe('a list of measurements', () => {
     }
   });
 
+  it('runs a predictor on a GPU only where the model is there', () => {
+    const onGpu = [...expand(QUICK), ...expand(FULL), ...cudaStages().flat()].filter(
+      ({ system }) => system === 'lstm-on-gpu',
+    );
+    expect(new Set(onGpu.map(({ scenario }) => scenario.device))).toEqual(new Set(['cuda']));
+  });
+
   it('keeps the resident run that a wanted measurement is compared with, and no other', () => {
     const chosen = (...patterns: string[]) => select(expand([BLOCK]), patterns).map(measurementName);
     expect(chosen('switch-mini/sst2/40%/disk/lru')).toEqual([
